@@ -12,19 +12,22 @@ it does not know.
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
 from compat.private import graph_reads
-from estimator_mp import devices, partitioner
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.capture import batch_size, graph_checks, micro_batches
+from estimator_mp import partitioner
+from estimator_mp.capture import graph_checks, micro_batches
+from estimator_mp.config import algorithms
+from estimator_mp.config import placement as placement_lib
 from estimator_mp.config.sharding_config import ShardingConfig
-from estimator_mp.graph import device_assignment, traversal
-from estimator_mp.lower import initial_values, sends
+from estimator_mp.graph import batch_inputs, device_assignment, traversal
+from estimator_mp.lower import initial_values, ordering, sends
 from estimator_mp.placement import contents, transfers
-from estimator_mp.plan import sharding_plan
+from estimator_mp.plan import collective_order, sharding_plan
+from estimator_mp.plan.purpose import Purpose
 
 import tensorflow as tf
 
@@ -39,17 +42,16 @@ _KNOWN = (
   *("verify_placement", "logical_gpu_bytes", "num_micro_batches", "schedule"),
   *("max_live_micro_batches", "num_virtual_stages", "draws", "variables"),
   *("optimizer_state", "aggregation", "compression", "top_k_fraction"),
-  *("bucket_bytes", "chunk_bytes"),
+  *("bucket_bytes", "chunk_bytes", "batch_axis", "per_example", "fallback"),
+  "gradient_accumulation_steps",
 )
-# The order of collectives is planned for graphs of the other kind.
-_AGGREGATIONS = ("auto", "copy", "ring", "tree", "hierarchical")
+# Horovod's processes ask for gradients.
+_AGGREGATIONS = ("auto", *algorithms.ALGORITHMS)
 
 
 def partitions(
   config: ShardingConfig,
   mesh: mesh_lib.Mesh,
-  mode: str,
-  arguments: Mapping[str, Any],
   has_servers: bool,
 ) -> bool:
   """Whether this driver is asked for, and knows all that it is asked.
@@ -57,43 +59,39 @@ def partitions(
   Args:
     config: How the model is sharded.
     mesh: The devices.
-    mode: The purpose of the graph.
-    arguments: Those that model_fn is called with.
     has_servers: Whether parameter servers hold variables.
   """
-  if os.environ.get(SWITCH) != "1" or mode != TRAIN or has_servers:
+  if os.environ.get(SWITCH) != "1" or has_servers:
     return False
   default = ShardingConfig()
   others = [x.name for x in dataclasses.fields(config) if x.name not in _KNOWN]
   if any(getattr(config, name) != getattr(default, name) for name in others):
     return False
-  if config.aggregation not in _AGGREGATIONS:
-    return False
-  inputs = _inputs(config, arguments)
-  if mesh.axis_size("model") > 1 or not _dense(inputs):
-    return False
-  # Where the graph knows some sizes, nothing here waits for a check of others.
-  return len({entry.size is None for entry in inputs}) == 1
+  return config.aggregation in _AGGREGATIONS and mesh.axis_size("model") == 1
 
 
 def _inputs(
   config: ShardingConfig, arguments: Mapping[str, Any]
-) -> list[batch_size.Input]:
+) -> list[batch_inputs.Input]:
   """Returns the features and labels that have examples."""
   names = [x for x in ("features", "labels") if x in arguments]
   batch = {name: arguments[name] for name in names}
   return micro_batches.inputs_with_examples(batch, config.batch_axis)
 
 
-def _dense(inputs: Sequence[batch_size.Input]) -> list[tf.Tensor]:
-  """Returns the inputs that slices are made of."""
-  return [
-    x.value for x in inputs if not isinstance(x.value, batch_size.COMPOSITES)
-  ]
+def _fetches(spec: tf.estimator.EstimatorSpec, mode: str) -> dict[str, Any]:
+  """Returns what a step runs, by the fields of a spec."""
+  if mode == TRAIN:
+    names = ["loss", "train_op"]
+  elif mode == tf.estimator.ModeKeys.EVAL:
+    names = ["loss", "predictions", "eval_metric_ops"]
+  else:
+    names = ["predictions"]
+  return {name: getattr(spec, name) for name in names}
 
 
 class Driver:
-  """Partitions the graph of one call of a model_fn that trains.
+  """Partitions the graph of one call of a model_fn.
 
   Attributes:
     splits_variables: Whether variables are split.
@@ -104,19 +102,30 @@ class Driver:
   splits_variables = False
   prefetching = None
 
-  def __init__(self, config: ShardingConfig, mesh: mesh_lib.Mesh):
+  def __init__(
+    self,
+    config: ShardingConfig,
+    mesh: mesh_lib.Mesh,
+    mode: str,
+    saved: placement_lib.Placement | None = None,
+  ):
     """Starts with the default graph, before model_fn is called.
 
     Args:
       config: How the model is sharded.
       mesh: The devices.
+      mode: The purpose of the graph, a `tf.estimator.ModeKeys`.
+      saved: The placement that training saved, for evaluation and prediction.
     """
+    if mode != TRAIN:  # Its results are the plain model's.
+      config = dataclasses.replace(config, draws="whole", batch_norm="whole")
     self._config = config
     self._mesh = mesh
+    self._mode = mode
+    self._saved = saved
     self._graph = tf.compat.v1.get_default_graph()
-    self._inputs: list[batch_size.Input] = []
-    count = config.create_schedule().num_micro_batches
-    self.has_slices = count * mesh.axis_size("data") > 1
+    self._inputs: list[batch_inputs.Input] = []
+    self.has_slices = False
 
   def variables(self) -> AbstractContextManager[None]:
     """Returns a context for model_fn's variables: they are the plain ones."""
@@ -140,8 +149,8 @@ class Driver:
       build: Calls model_fn.
 
     Returns:
-      The EstimatorSpec that trains with the sharded model; and the plan of its
-      graph.
+      The EstimatorSpec that trains, evaluates or predicts with the sharded
+      model; and the plan of its graph.
 
     Raises:
       ValueError: If the model cannot be sharded as the configuration says.
@@ -149,52 +158,70 @@ class Driver:
     with mesh_lib.current_mesh(self._mesh):
       spec = build()
     graph_checks.check_spec(spec)
-    graph_checks.check_gradients(
-      any(map(graph_reads.is_of_gradient, self._graph.get_operations()))
+    ops = self._graph.get_operations()
+    if self._mode == TRAIN:
+      graph_checks.check_gradients(any(map(graph_reads.is_of_gradient, ops)))
+    graph_checks.check_no_tpu_ops(ops)
+    fetches = _fetches(spec, self._mode)
+    flat = tf.nest.flatten(fetches, expand_composites=True)
+    places = [i for i, x in enumerate(flat) if _is_fetched(x)]
+    results = [spec.predictions, spec.loss]
+    purpose = Purpose(
+      self._mode,
+      self._saved,
+      tuple(filter(tf.is_tensor, tf.nest.flatten(results))),
     )
-    graph_checks.check_no_tpu_ops(self._graph.get_operations())
     made = partitioner.Partitioner(
-      _dense(self._inputs),
-      spec.loss,
-      spec.train_op,
+      self._inputs,
+      [flat[i] for i in places],
       self._config,
       self._mesh,
-      self._num_examples(),
+      purpose,
     )
-    loss, train_op = made.lower()
-    spec = made.keep_equal(spec._replace(loss=loss, train_op=train_op))
-    live = traversal.ops_run_with(spec.loss, spec.train_op)
+    for i, found in zip(places, made.lower(), strict=True):
+      flat[i] = found
+    packed = tf.nest.pack_sequence_as(fetches, flat, expand_composites=True)
+    spec = spec._replace(**packed)
+    if self._mode == TRAIN:
+      spec = made.keep_equal(spec)
+      collectives = collective_order.collectives_of(self._graph)
+      ordering.order_collectives(collectives)
+    live = traversal.ops_run_with(*filter(_is_fetched, flat))
     ops = [op for op in self._graph.get_operations() if op in live]
     sends.reduce_transfers(transfers.find_savings(ops))
     device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
     device_assignment.leave_other_devices(self._graph.get_operations())
+    self.has_slices = made.has_slices
+    plan = self._plan(spec, made)
+    sharding_plan.record_plan(self._graph, plan)
+    return spec, plan
+
+  def _plan(
+    self, spec: tf.estimator.EstimatorSpec, made: partitioner.Partitioner
+  ) -> sharding_plan.ShardingPlan:
+    """Returns what was decided, as data."""
     mirrors = made.replicas.mirrors
     held = contents.contents_of_devices(
-      self._mesh, self._mesh.axis_size("data"), mirrors
+      self._mesh, made.replicas.count, mirrors
     )
     placement = contents.placement_of_stages(self._mesh, made.stages, held)
     pipeline = None
-    if self.has_slices:
+    if made.has_slices:
       pipeline = sharding_plan.PipelinePlan(
-        self._mesh, self._config.create_schedule(), tuple(made.cells)
+        self._mesh, made.schedule, tuple(made.cells)
       )
-    plan = sharding_plan.ShardingPlan(
+    train_op = None
+    if self._mode == TRAIN:
+      train_op = getattr(spec.train_op, "op", spec.train_op).name
+    return sharding_plan.ShardingPlan(
       placement,
       pipeline,
       tuple(made.sums),
       mirrors,
       made.replicas.zero_shards,
-      getattr(spec.train_op, "op", spec.train_op).name,
+      train_op,
+      segments=made.report,
     )
-    sharding_plan.record_plan(self._graph, plan)
-    return spec, plan
-
-  def _num_examples(self) -> tf.Tensor | None:
-    """Returns how many examples a step has, where that has to be checked."""
-    if not self.has_slices:
-      return None
-    host = devices.host_of(self._mesh.device(stage=0))
-    return batch_size.batch_size(self._inputs, host).checked
 
   def finish(self, compiles_with_xla: bool) -> None:
     """Lets sessions compute initial values on their devices.
@@ -203,5 +230,10 @@ class Driver:
       compiles_with_xla: Whether sessions do, which would draw initial values by
         another algorithm than what folds them.
     """
-    if not compiles_with_xla:
+    if self._mode == TRAIN and not compiles_with_xla:
       initial_values.compute_in_session()
+
+
+def _is_fetched(x: Any) -> bool:
+  """Whether a session may fetch what a field of a spec has."""
+  return isinstance(x, tf.Tensor | tf.Operation)

@@ -10,14 +10,24 @@ So far for stages, micro-batches that pass them in the order of a schedule, and
 replicas. The rest of it is still done by `conductor`.
 """
 
+import dataclasses
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Sequence
 
+from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
+from estimator_mp.analysis.symbolic_shapes import (
+  EXAMPLES,
+  MEASURES,
+  SymbolicShapes,
+)
+from estimator_mp.capture import batch_size
 from estimator_mp.config import sharding_config
-from estimator_mp.config.schedules.schedule import Cell, Phase
+from estimator_mp.config.schedules.orders import AUTO
+from estimator_mp.config.schedules.schedule import Cell, Phase, Schedule
 from estimator_mp.graph import (
+  batch_inputs,
   control_flow,
   device_assignment,
   draws,
@@ -32,19 +42,26 @@ from estimator_mp.graph.ledger import Ledger
 from estimator_mp.lower import ordering
 from estimator_mp.lower.instantiation import SLICE, Fetch, Instantiation
 from estimator_mp.lower.replicas import Replicas
-from estimator_mp.pipeline import cells
+from estimator_mp.pipeline import auto_schedule, cells
 from estimator_mp.plan import (
+  batch_report,
+  finished_report,
   finished_stages,
   gradient_sums,
+  late_waits,
+  phase_costs,
+  reshards,
   slice_passes,
   unordered_reads,
   update_reads,
 )
+from estimator_mp.plan.purpose import TRAINING, Purpose
 from estimator_mp.propagate.layouts import ONCE, Layout, Partition, Shard
 from estimator_mp.propagate.propagation import Propagation, is_without_state
 from estimator_mp.sizes import polynomials
 from estimator_mp.sizes.polynomials import Polynomial, Size
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -57,6 +74,9 @@ class Partitioner:
     batch: Their layouts over slices.
     stages: The stages of ops.
     passes: For each segment the passes of ops through stages.
+    reshards: What slices cut, join and sum.
+    report: What is to be told of slices; None if there are none.
+    schedule: The order of micro-batches.
     cells: For each replica the cells of what `lower` has made, by their names.
     replicas: The replicas.
     sums: How they sum gradients, for each round of updates; after `lower`.
@@ -64,12 +84,11 @@ class Partitioner:
 
   def __init__(
     self,
-    examples: Sequence[tf.Tensor],
-    loss: tf.Tensor,
-    train_op: Fetch,
+    inputs: Sequence[batch_inputs.Input],
+    fetches: Sequence[Fetch],
     config: sharding_config.ShardingConfig,
     mesh: mesh_lib.Mesh,
-    num_examples: tf.Tensor | None = None,
+    purpose: Purpose = TRAINING,
   ):
     """Decides how ops are executed.
 
@@ -77,39 +96,47 @@ class Partitioner:
     still the plain graph. Nothing else is edited before `lower`.
 
     Args:
-      examples: Features and labels whose first dimension is that of examples.
-      loss: The loss.
-      train_op: What trains.
+      inputs: Features and labels with a dimension of examples.
+      fetches: What a step runs: the loss and what trains, or results.
       config: How the model is sharded.
       mesh: The devices.
-      num_examples: How many examples there are, a scalar of int32 that is
-        checked in each step; by default it is measured.
+      purpose: What the graph is for.
 
     Raises:
       ValueError: If the model cannot be placed, or the batch not be cut, as the
         configuration says.
     """
-    self._graph = loss.graph
-    self._examples = list(examples)
-    self._fetches: list[Fetch] = [loss, train_op]
+    self._graph = fetches[0].graph
+    self._inputs = list(inputs)
+    self._of_examples = tf.nest.flatten(
+      [x.value for x in inputs], expand_composites=True
+    )
+    self._fetches = list(fetches)
     self._mesh = mesh
-    self._num_examples = num_examples
-    self._schedule = config.create_schedule()
-    self.replicas = Replicas(config, mesh, Ledger(self._graph))
+    self._purpose = purpose
+    self.schedule = config.create_schedule()
+    self._slices = _slices(self.schedule, mesh, purpose)
+    self.replicas = Replicas(
+      config, mesh, Ledger(self._graph), len(self._slices)
+    )
     self.sums: list[tuple[gradient_sums.GradientSum, ...]] = []
-    self._check_examples()
+    self._num_examples = self._checked_size() if self.has_slices else None
     self._inline(op_types.FUNCTION_CALLS)
-    self._order_reads()
-    if self._slices[-1].stop > 1:
+    if purpose.trains:
+      self._order_reads()
+    if self.has_slices:
       self._inline(inlining.INLINED)
     live = traversal.ops_run_with(*self._fetches)
     every = self._graph.get_operations()
     self._frames = Frames(every)
     self.ops = frames.in_order([op for op in every if op in live], self._frames)
-    self.shapes = SymbolicShapes(examples, self._frames)
+    self._per_example = [re.compile(x) for x in config.per_example]
+    self.shapes = SymbolicShapes(
+      self._inputs, self._frames, self._is_per_example
+    )
     self.shapes.add(self.ops)
     self._of_inputs = self._find_of_inputs()
-    starts = [tensor.op for tensor in examples]
+    starts = [tensor.op for tensor in self._of_examples]
     self._depends = set(traversal.descendants(starts, every))
     self._draws_per_slice = config.draws == "per_slice"
     self.batch = self._propagate()
@@ -117,20 +144,56 @@ class Partitioner:
     values = [op for op in every if op.type not in MEASURES]
     of_values = set(traversal.descendants(starts, values))
     self._backward = set(finished_stages.backward_of(in_order, of_values))
-    of_input = traversal.ops_run_with(*examples)
+    of_input = traversal.ops_run_with(*self._of_examples)
     self.stages = finished_stages.plan_stages(
-      [op for op in every if op not in of_input], self._backward, config, mesh
+      [op for op in every if op not in of_input],
+      self._backward,
+      config,
+      mesh,
+      self._purpose,
     )
     self._forward: set[tf.Operation] = set()
     self.cells: list[dict[str, Cell]] = [{} for _ in self._slices]
+    self._late = late_waits.plan_waits(
+      self.ops,
+      self.batch.parts.keys() - self._of_inputs,
+      control_flow.ops_in_branches(every)
+      | {op for op in self.ops if self._frames.read_in(op) is not None},
+    )
     self.passes = slice_passes.plan_passes(
       self.ops,
       self.batch,
       self._of_inputs,
       self._backward,
       self.stages,
-      self._schedule,
+      self.schedule,
+      self._late.waits,
     )
+    self._segments = {
+      op: i for i, of_one in enumerate(self.passes) for op in of_one
+    }
+    self._last_phases = [
+      max(x.phase for x in of_one.values()) for of_one in self.passes
+    ]
+    if self.schedule.name == AUTO:
+      self.schedule = auto_schedule.fastest(
+        self.schedule,
+        phase_costs.phase_costs(
+          {op: x for of_one in self.passes for op, x in of_one.items()},
+          self.schedule.num_stages,
+          config.measured_seconds,
+        ),
+      )
+    self.reshards = reshards.find(
+      self.ops,
+      self.batch,
+      self._of_inputs,
+      self.shapes,
+      [x for x in self._fetches if isinstance(x, tf.Tensor)],
+    )
+    self.report = self._report() if self.has_slices else None
+    if self.report is not None:
+      batch_report.check(self.report, config.fallback)
 
   def lower(self) -> list[Fetch]:
     """Makes the slices, and orders them.
@@ -157,12 +220,14 @@ class Partitioner:
       self.batch,
       self._of_inputs,
       self._slices,
-      self._examples[0],
+      self._measured_input(),
       self._device,
       self._frames,
       self._num_examples,
       self.replicas.copy_of,
       lambda op, tensor: op in updates and tensor.name in aggregated,
+      self._order_of_sums,
+      self._late,
     )
     made.add(self.ops)
     # Such as summaries: they read what a step has made, and no plain op.
@@ -174,9 +239,9 @@ class Partitioner:
       if op not in self._of_inputs:
         feeds.refuse(op)
     device_assignment.leave_other_devices(self._graph.get_operations())
-    for passes in self.passes:
+    for segment, passes in enumerate(self.passes):
       for own, cells_of_ops in zip(self._slices, self.cells, strict=True):
-        self._order(made, passes, own)
+        self._order(made, segment, own)
         for op, of_op in passes.items():
           for number, copy in enumerate(made.copies(op)[own.start : own.stop]):
             if copy is not None:
@@ -231,13 +296,19 @@ class Partitioner:
     made.read_aggregated(totals)
 
   @property
-  def _slices(self) -> list[range]:
-    """For each replica the numbers of its slices."""
-    count = self._schedule.num_micro_batches
-    return [
-      range(i * count, (i + 1) * count)
-      for i in range(self._mesh.axis_size("data"))
-    ]
+  def has_slices(self) -> bool:
+    """Whether the batch is in slices."""
+    return self._slices[-1].stop > 1
+
+  def _measured_input(self) -> tuple[tf.Tensor, int] | None:
+    """Returns an input, and its dimension of examples; None without inputs."""
+    return next(((x.value, x.axis) for x in self._dense), None)
+
+  @property
+  def _dense(self) -> list[batch_inputs.Input]:
+    """The inputs that slices are cut of."""
+    composites = batch_inputs.COMPOSITES
+    return [x for x in self._inputs if not isinstance(x.value, composites)]
 
   def _device(self, op: tf.Operation, replica: int) -> str:
     """Returns the device of an op on a replica; "" if it has no stage."""
@@ -247,33 +318,71 @@ class Partitioner:
   def _order(
     self,
     made: Instantiation,
-    passes: Mapping[tf.Operation, cells.Pass],
+    segment: int,
     own: Sequence[int],
   ) -> None:
     """Lets slices of a replica pass the stages in the order of the schedule."""
-    device_of = self._schedule.device_of
+    passes = self.passes[segment]
+    device_of = self.schedule.device_of
     sums: dict[Cell, list[tf.Operation]] = {}
     elsewhere: dict[Cell, list[tf.Operation]] = {}
     in_branches = control_flow.ops_in_branches(self._graph.get_operations())
     for op, added in made.accumulated.items():
       if op not in passes or op not in self.stages or op in in_branches:
         continue  # Nothing may wait for a sum in a branch that is not taken.
-      stage, phase = passes[op]
-      is_here = device_of(self.stages[op]) == device_of(stage)
+      of_sum = self._pass_of_sum(op, segment)
+      is_here = device_of(self.stages[op]) == device_of(of_sum.stage)
       found = sums if is_here else elsewhere
       for number, name in added:
         add = made.op_named(name)
         if number in own and add is not None:
-          cell = Cell(stage, number - own[0], max(phase, Phase.BACKWARD))
+          cell = Cell(of_sum.stage, number - own[0], of_sum.phase)
           found.setdefault(cell, []).append(add)
     copies = {op: made.copies(op) for op in passes}
     ordering.order_cells(
-      self._schedule,
-      cells.ends_of_passes(self._schedule, passes, self.stages),
+      self.schedule,
+      cells.ends_of_passes(self.schedule, passes, self.stages),
       lambda number, op: copies[op][own[number]],
       sums,
       elsewhere,
     )
+
+  def _report(self) -> batch_report.Segments:
+    """Returns what the plan says of the batch."""
+    return finished_report.segments_of(
+      finished_report.PlannedBatch(
+        self.ops,
+        traversal.ops_run_with(*self._of_examples),
+        [x.op for x in self._purpose.results],
+        self._depends,
+        self._of_inputs,
+        self._backward,
+        self.shapes,
+        self.batch,
+        self.reshards,
+        self._late.waits,
+        len(self.passes),
+        self._slices[-1].stop,
+      )
+    )
+
+  def _order_of_sums(self, op: tf.Operation) -> Sequence[int]:
+    """Returns the order in which micro-batches make what is added up."""
+    number = self._segments.get(op)
+    if number is None:
+      return range(self.schedule.num_micro_batches)
+    cell = self._pass_of_sum(op, number)
+    return self.schedule.micro_batches(cell.stage, cell.phase)
+
+  def _pass_of_sum(self, op: tf.Operation, segment: int) -> cells.Pass:
+    """Returns the pass in which what an op makes is added up.
+
+    Nothing waits for the sum of losses, so no forward pass does; unless there
+    is nothing else.
+    """
+    stage, phase = self.passes[segment][op]
+    last = self._last_phases[segment]
+    return cells.Pass(stage, max(phase, min(last, Phase.BACKWARD)))
 
   def _depends_on_state(self) -> list[tf.Operation]:
     """Returns ops that make something else whenever they are executed."""
@@ -294,14 +403,18 @@ class Partitioner:
   def _propagate(self) -> Propagation:
     """Returns the layouts of tensors over slices of the batch."""
     able: set[tf.Operation] = set()
-    if self._slices[-1].stop > 1:
+    if self.has_slices:
       able = {
         op
         for op in self.ops
         if not self._may_be_fed(op)
-        and (is_without_state(op) or self._draws_in_slices(op))
+        and (
+          is_without_state(op)
+          or self._draws_in_slices(op)
+          or self._is_per_example(op)
+        )
       }
-    roots = {x.name: Shard(0, self._partition) for x in self._examples}
+    roots = {x.value.name: Shard(x.axis, self._partition) for x in self._dense}
     for op in self.ops:
       # Slices are cut of what is there then.
       if self._may_be_fed(op):
@@ -326,6 +439,10 @@ class Partitioner:
     is_placeholder = op.type == "PlaceholderWithDefault"
     return is_placeholder and self._frames.loop(op) is None
 
+  def _is_per_example(self, op: tf.Operation) -> bool:
+    """Whether the user says that an op computes each example by itself."""
+    return any(x.search(op.name) for x in self._per_example)
+
   def _draws_in_slices(self, op: tf.Operation) -> bool:
     """Whether slices draw random numbers of their own in place of an op."""
     if not self._draws_per_slice:
@@ -346,28 +463,54 @@ class Partitioner:
     return self._partition.of(shape[0]) if tensor.op in self._depends else None
 
   def _find_of_inputs(self) -> set[tf.Operation]:
-    """Returns ops that depend on inputs alone, on no state and no draw."""
-    found = set(traversal.ops_run_with(*self._examples))
+    """Returns ops that depend on inputs alone, on no state and no draw.
+
+    Sizes of what a model computes are those, too, if they follow from sizes of
+    inputs: how many losses there are, say, waits for no loss.
+    """
+    found = set(traversal.ops_run_with(*self._of_examples))
     for op in self.ops:
       is_free = op.op_def.is_stateful or op.type in op_types.RANDOM
-      if not is_free and all(x in found for x in traversal.sources(op)):
+      if is_free:
+        continue
+      if all(x in found for x in traversal.sources(op)) or (
+        op.type in MEASURES and self._is_of_sizes(op, found)
+      ):
         found.add(op)
     return found
 
-  def _check_examples(self) -> None:
-    """Raises if the batch has no slices, as far as the graph knows."""
-    if not self._examples:
+  def _is_of_sizes(
+    self, op: tf.Operation, of_inputs: Collection[tf.Operation]
+  ) -> bool:
+    """Whether sizes follow from those of what depends on inputs alone."""
+    awaited = all(x in of_inputs for x in op.control_inputs)
+    if not awaited or self._frames.loop(op) is not None:
+      return False
+    values = [self.shapes.value(tensor) for tensor in op.outputs]
+    if any(value is None for value in values):
+      return False
+    sizes = [size for value in values for size in np.ravel(value)]
+    symbols = {
+      symbol
+      for size in sizes
+      if isinstance(size, Polynomial)
+      for symbol in size.symbols - {EXAMPLES}
+    }
+    origins = [self.shapes.origins[symbol].tensor for symbol in symbols]
+    return all(
+      self._graph.get_tensor_by_name(name).op in of_inputs for name in origins
+    )
+
+  def _checked_size(self) -> tf.Tensor | None:
+    """Returns the number of examples if steps check it; raises without any."""
+    if not self._inputs:
       raise ValueError(
         "features and labels have no tensor with examples, of which slices "
         "could be made; give their axes by batch_axis, or use no data axis and "
         "num_micro_batches=1"
       )
-    sizes = {x.name: x.shape.as_list()[0] for x in self._examples}
-    if len({*sizes.values()} - {None}) > 1:
-      raise ValueError(
-        f"inputs have different numbers of examples: {sizes}; make them equal, "
-        "or leave out by batch_axis what has none"
-      )
+    host = devices.host_of(self._mesh.device(stage=0))
+    return batch_size.batch_size(self._inputs, host).checked
 
   def _inline(self, types: Collection[str]) -> None:
     """Puts ops of functions that read the batch in the place of their calls.
@@ -377,7 +520,7 @@ class Partitioner:
     """
     live = traversal.ops_run_with(*self._fetches)
     ops = [op for op in self._graph.get_operations() if op in live]
-    starts = [tensor.op for tensor in self._examples]
+    starts = [tensor.op for tensor in self._of_examples]
     calls = [
       op for op in traversal.descendants(starts, ops) if op.type in types
     ]
@@ -386,6 +529,10 @@ class Partitioner:
       found.get(x.name, x) if isinstance(x, tf.Tensor) else x
       for x in self._fetches
     ]
+    self._purpose = dataclasses.replace(
+      self._purpose,
+      results=tuple(found.get(x.name, x) for x in self._purpose.results),
+    )
 
   def _order_reads(self) -> None:
     """Lets reads of variables come before writes, as they do by chance.
@@ -398,3 +545,16 @@ class Partitioner:
     ops = [op for op in self._graph.get_operations() if op in live]
     ordering.read_before_writing(unordered_reads.find(ops, lookups=True))
     ordering.read_before_writing(unordered_reads.find_of_references(ops))
+
+
+def _slices(
+  schedule: Schedule, mesh: mesh_lib.Mesh, purpose: Purpose
+) -> list[range]:
+  """Returns for each replica the numbers of its slices."""
+  count = schedule.num_micro_batches
+  num_replicas = mesh.axis_size("data")
+  if not purpose.trains:
+    num_replicas = 1
+    # Without gradients, one device has nothing to gain by slices.
+    count = 1 if mesh.axis_size("stage") == 1 else count
+  return [range(i * count, (i + 1) * count) for i in range(num_replicas)]

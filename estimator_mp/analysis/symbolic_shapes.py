@@ -9,13 +9,15 @@ have examples in a dimension if its polynomial has `n` as a factor.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from estimator_mp.graph import frames as frames_lib
 from estimator_mp.graph import op_types, traversal, variables
+from estimator_mp.graph.batch_inputs import Input
 from estimator_mp.graph.frames import Frame, Frames
 from estimator_mp.rules import all_rules, control_flow
-from estimator_mp.rules.rule import Label, Rule, is_repeated
+from estimator_mp.rules.rule import Input as InputOfRule
+from estimator_mp.rules.rule import Label, Rule, Whole, is_repeated
 from estimator_mp.rules.table import Axes
 from estimator_mp.sizes import polynomials, values
 from estimator_mp.sizes.polynomials import Polynomial, Size
@@ -41,14 +43,15 @@ class Origin:
 
   Attributes:
     tensor: The name of a tensor.
-    axis: The dimension whose size it is; None if it is the value of the tensor,
-      which has one entry.
+    axis: The dimension whose size it is; None if it is a value in the tensor.
     frame: The loop in which the tensor is.
+    entry: Which entry of the tensor it is; None if that has one entry.
   """
 
   tensor: str
   axis: int | None = None
   frame: Frame | None = None
+  entry: int | None = None
 
 
 class SymbolicShapes:
@@ -61,16 +64,20 @@ class SymbolicShapes:
 
   def __init__(
     self,
-    examples: Iterable[tf.Tensor] = (),
+    inputs: Sequence[Input] = (),
     frames: Frames | None = None,
+    is_per_example: Callable[[tf.Operation], bool] = lambda op: False,
   ):
     """Starts with the inputs.
 
     Args:
-      examples: Inputs whose first dimension is that of examples. If the graph
-        knows its size of one, all others have the same.
+      inputs: Those with a dimension of examples. If the graph knows its size
+        of one, all others have the same.
       frames: The loops that ops are in.
+      is_per_example: Whether somebody knows that an op computes each example by
+        itself.
     """
+    self._is_per_example = is_per_example
     self.origins: dict[str, Origin] = {}
     self.num_examples: Size = polynomials.symbol(EXAMPLES)
     self._shapes: dict[str, tuple[Size, ...] | None] = {}
@@ -85,16 +92,28 @@ class SymbolicShapes:
     # The sizes of elements of containers that enter a loop with none in them.
     self._elements: dict[str, tuple[Size, ...]] = {}
     self._pushed: dict[tf.Operation, tf.Tensor] = {}
-    examples = list(examples)
-    sizes = [tensor.shape.as_list()[0] for tensor in examples]
-    known = [size for size in sizes if size is not None]
+    known = [x.size for x in inputs if x.size is not None]
     if known:
       self.num_examples = known[0]
-    for tensor in examples:
-      self._shapes[tensor.name] = (
-        self.num_examples,
-        *self._static(tensor)[1:],
-      )
+    for x in inputs:
+      if isinstance(x.value, tf.SparseTensor):
+        self._enter_sparse(x.value)
+      elif isinstance(x.value, tf.RaggedTensor):
+        self._shapes[x.value.row_splits.name] = (self.num_examples + 1,)
+      else:
+        shape = [*self._static(x.value)]
+        shape[x.axis] = self.num_examples
+        self._shapes[x.value.name] = tuple(shape)
+
+  def _enter_sparse(self, value: tf.SparseTensor) -> None:
+    """Enters the sizes of an input that lists what is not zero."""
+    name = value.dense_shape.name
+    sizes: list[Size] = [self.num_examples]
+    for entry, size in enumerate(value.shape.as_list()[1:], 1):
+      symbol = f"{name}({entry})"
+      self.origins[symbol] = Origin(name, entry=entry)
+      sizes.append(polynomials.symbol(symbol) if size is None else size)
+    self._values[name] = values.value_of(sizes)
 
   def add(self, ops: Iterable[tf.Operation]) -> None:
     """Reads ops.
@@ -225,8 +244,26 @@ class SymbolicShapes:
       is_of_containers = any(map(self.is_container, op.inputs))
       # What adds flows says no more than which arrays are written before.
       as_type = "AddN" if op.type == "AddV2" and is_of_containers else ""
-      self._rules[op] = all_rules.TABLE.find(op, self, as_type)
+      if self._is_per_example(op):
+        self._rules[op] = self._by_rows(op)
+      else:
+        self._rules[op] = all_rules.TABLE.find(op, self, as_type)
     return self._rules[op]
+
+  def _by_rows(self, op: tf.Operation) -> Rule:
+    """Returns the rule of what computes each example by itself.
+
+    What it reads without examples, each part reads; all that it makes has some.
+    """
+    read: list[InputOfRule] = []
+    for tensor in op.inputs:
+      shape = self.shape(tensor)
+      if shape and self.has_examples(shape[0]):
+        read.append(("n", *(None,) * (len(shape) - 1)))
+      else:
+        read.append(Whole())
+    made = [("n", *(None,) * ((x.shape.rank or 1) - 1)) for x in op.outputs]
+    return Rule(tuple(read), tuple(made))
 
   def shape(self, tensor: tf.Tensor) -> tuple[Size, ...] | None:
     """Returns the sizes of dimensions; None if their number is not known.
@@ -481,9 +518,8 @@ class SymbolicShapes:
         found = values.evaluate(op, read, functools.partial(self._least, op))
     if found is not None:
       for output, value in zip(op.outputs, found, strict=True):
-        self._values[output.name] = (
-          value if value.size <= values.MOST_ENTRIES else None
-        )
+        is_small = value is not None and value.size <= values.MOST_ENTRIES
+        self._values[output.name] = value if is_small else None
       return self._values[tensor.name]
     shape = tensor.shape
     if op.type == "Const" or shape.rank is None or shape.num_elements() != 1:
@@ -522,12 +558,14 @@ class SymbolicShapes:
     readers = [reader for x in op.outputs for reader in x.consumers()]
     return int({reader.type for reader in readers} == {"FloorDiv"})
 
-  def _measure(self, op: tf.Operation) -> list[Value] | None:
+  def _measure(self, op: tf.Operation) -> list[Value | None] | None:
     """Returns the values of an op that measures its inputs."""
+    if op.type == "SparseReshape":
+      return [None, self._filled(*map(self.value, op.inputs[1:]))]
     if op.type not in MEASURES:
       return None
     shapes = [self.shape_of_input(tensor) for tensor in op.inputs]
-    measured = []
+    measured: list[Value | None] = []
     for shape in shapes:
       if shape is None:
         return None
@@ -538,6 +576,19 @@ class SymbolicShapes:
       else:
         measured.append(values.value_of(shape))
     return measured
+
+  def _filled(self, before: Value | None, asked: Value | None) -> Value | None:
+    """Returns sizes of which one may be given as -1: what is left for it."""
+    if before is None or asked is None:
+      return None
+    sizes: list[Size] = list(asked)
+    if -1 in sizes:
+      rest = polynomials.product(size for size in sizes if size != -1)
+      left = polynomials.quotient(polynomials.product(before), rest)
+      if left is None:
+        return None
+      sizes[sizes.index(-1)] = left
+    return values.value_of(sizes)
 
   def _repeated(self, op: tf.Operation, index: int) -> Axes | None:
     """Returns the dimensions along which an operand was repeated.

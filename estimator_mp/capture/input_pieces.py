@@ -17,8 +17,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from estimator_mp.capture import batch_size, nested_inputs
+from estimator_mp.capture import nested_inputs
 from estimator_mp.config.batch_options import BatchAxis
+from estimator_mp.graph import batch_inputs
 
 import tensorflow as tf
 
@@ -101,7 +102,7 @@ def _join_input(
   return whole
 
 
-def pieces_of(entry: batch_size.Input) -> tuple[Any, ...] | None:
+def pieces_of(entry: batch_inputs.Input) -> tuple[Any, ...] | None:
   """Returns what an input was joined of.
 
   Args:

@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 from estimator_mp.capture import batch_size, nested_inputs, replica_batches
-from estimator_mp.capture.batch_size import Input
 from estimator_mp.config.batch_options import BatchAxis
+from estimator_mp.graph.batch_inputs import Input
 
 import tensorflow as tf
 

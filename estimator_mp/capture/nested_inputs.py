@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from estimator_mp.capture import batch_size
 from estimator_mp.config.batch_options import BatchAxis
+from estimator_mp.graph import batch_inputs
 
 import numpy as np
 import tensorflow as tf
@@ -90,7 +90,7 @@ def axis_of(name: str, leaf: Any, rules: Sequence[BatchAxis]) -> int | None:
       f"batch_axis gives axis {axis} for {name}, which has the shape "
       f"{leaf.shape}; use an axis that it has, or None if it holds no examples"
     )
-  if axis and isinstance(leaf, batch_size.COMPOSITES):
+  if axis and isinstance(leaf, batch_inputs.COMPOSITES):
     raise ValueError(
       f"batch_axis gives axis {axis} for {name}, a {type(leaf).__name__}; "
       "these can be cut on axis 0 only"

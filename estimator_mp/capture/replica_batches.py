@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from estimator_mp.capture import batch_size, input_pieces
+from estimator_mp.graph import batch_inputs
 
 import tensorflow as tf
 
@@ -22,7 +23,7 @@ class ReplicaBatches:
     hosts: The device where each replica's batch is.
   """
 
-  inputs: tuple[tuple[batch_size.Input, ...], ...]
+  inputs: tuple[tuple[batch_inputs.Input, ...], ...]
   sizes: tuple[batch_size.BatchSize, ...]
   hosts: tuple[str, ...]
 
@@ -37,7 +38,7 @@ class ReplicaBatches:
 
 
 def find(
-  inputs: Sequence[batch_size.Input], num_replicas: int
+  inputs: Sequence[batch_inputs.Input], num_replicas: int
 ) -> ReplicaBatches | None:
   """Returns the batches of replicas; None if there is only one for all.
 

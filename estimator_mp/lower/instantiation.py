@@ -31,6 +31,8 @@ from estimator_mp.graph import frames as frames_lib
 from estimator_mp.graph.definitions import Definitions
 from estimator_mp.graph.frames import Frame, Frames
 from estimator_mp.lower import exchanges
+from estimator_mp.plan import late_waits
+from estimator_mp.plan.late_waits import LateWaits
 from estimator_mp.propagate.layouts import (
   MIRRORED,
   ONCE,
@@ -91,7 +93,7 @@ class Instantiation:
     batch: Propagation,
     of_inputs: Iterable[tf.Operation],
     slices: Sequence[Sequence[int]],
-    examples: tf.Tensor,
+    examples: tuple[tf.Tensor, int] | None,
     device_of: Callable[[tf.Operation, int], str],
     frames: Frames,
     num_examples: tf.Tensor | None = None,
@@ -99,6 +101,8 @@ class Instantiation:
     is_aggregated: Callable[[tf.Operation, tf.Tensor], bool] = lambda op, x: (
       False
     ),
+    order_of: Callable[[tf.Operation], Sequence[int]] | None = None,
+    late: LateWaits = late_waits.AS_THEY_ARE,
   ):
     """Starts with nothing.
 
@@ -109,7 +113,8 @@ class Instantiation:
       of_inputs: Ops that depend on inputs alone: whoever needs what they make
         whole reads the plain op.
       slices: For each replica the numbers of its slices, in order from 0.
-      examples: A tensor whose first dimension is that of examples.
+      examples: An input, and its dimension of examples; None if no input has
+        any.
       device_of: Returns the device of what stands for an op on a replica, "" if
         it has none. Reshards are where the first replica has the op.
       frames: The loops that ops are in.
@@ -118,7 +123,12 @@ class Instantiation:
       mirror_of: Returns what a replica has in place of what is computed once.
       is_aggregated: Returns whether an op is to read what others aggregate of
         a tensor, which then is joined in each replica only.
+      order_of: Returns the order in which a replica's slices, counted from 0,
+        make what an op makes, and in which it is added up; by default that of
+        their numbers.
+      late: What ops wait for.
     """
+    self._graph = graph
     self.definitions = Definitions(graph)
     self.rewired: dict[tuple[tf.Operation, int], str] = {}
     self.waits: dict[tf.Operation, list[str]] = {}
@@ -137,8 +147,10 @@ class Instantiation:
     self._num_examples = num_examples
     self._device_of = device_of
     self._frames = frames
+    self._late = late
     self._mirror_of = mirror_of
     self._is_aggregated = is_aggregated
+    self._order_of = order_of or (lambda op: range(len(slices[0])))
     self._in_branches = control_flow.ops_in_branches(graph.get_operations())
     # The loop in which ops are being added, and of which slice.
     self._here: tuple[Frame, int] | None = None
@@ -242,7 +254,7 @@ class Instantiation:
       What stands for that.
     """
     stand_ins = [
-      [self.read(x)] if isinstance(x, tf.Tensor) else self.ops_for(x)
+      [self._fetched(x)] if isinstance(x, tf.Tensor) else self.ops_for(x)
       for x in fetches
     ]
     of_replicas = {
@@ -256,7 +268,7 @@ class Instantiation:
       needed += names
     self.definitions.keep(needed)
     self._made = made = self.definitions.import_into_graph()
-    graph = self._examples.graph
+    graph = self._graph
 
     def op_of(name: str) -> tf.Operation:
       return made.get(name) or graph.get_operation_by_name(name)
@@ -283,6 +295,20 @@ class Instantiation:
         with graph.as_default(), tf.control_dependencies(None):
           found.append(tf.group(*map(op_of, names), name="slices"))
     return found
+
+  def _fetched(self, tensor: tf.Tensor) -> str:
+    """Returns what stands for a tensor of which a session sees when it comes.
+
+    What its slices have not waited for is over before.
+    """
+    name = self.read(tensor)
+    awaited = self._late.late.get(tensor.op, ())
+    waits = [x for op in awaited for x in self.ops_for(op)]
+    if not waits or name == tensor.name:
+      return name
+    return self.definitions.add(
+      "Identity", f"fetch/{tensor.op.name}", [name], waits, T=tensor.dtype
+    )
 
   def read_aggregated(self, totals: Mapping[str, tf.Tensor]) -> None:
     """Lets ops that are executed once read what has been aggregated.
@@ -405,10 +431,11 @@ class Instantiation:
     They are added one after the other: what is added is gone before the last is
     there.
     """
-    joined, *others = parts
-    for number, part in zip(numbers[1:], others, strict=True):
-      joined = self._reduce(tensor, joined, part)
-      added = number, _op_name(joined)
+    first, *others = self._order_of(tensor.op)
+    joined = parts[first]
+    for place in others:
+      joined = self._reduce(tensor, joined, parts[place])
+      added = numbers[place], _op_name(joined)
       self.accumulated.setdefault(tensor.op, []).append(added)
     return joined
 
@@ -455,7 +482,9 @@ class Instantiation:
         continue
       seen.add(read)
       found.update(
-        dict.fromkeys(x for x in read.control_inputs if x not in self._copies)
+        dict.fromkeys(
+          x for x in self._late.waits.of(read) if x not in self._copies
+        )
       )
       if in_branch and read in self._copies:
         found[read] = None
@@ -591,15 +620,27 @@ class Instantiation:
     sizes = [self._size(part, number) for number in self._slices]
     axis = self._constant(shard.axis, tf.int32)
     fields = {"num_split": count, "T": tensor.dtype}
+    waits = self._checks_of(tensor)
     if all(isinstance(x, int) and x == sizes[0] for x in sizes):
-      split = self.definitions.add("Split", name, [axis, whole], **fields)
+      split = self.definitions.add(
+        "Split", name, [axis, whole], waits, **fields
+      )
     else:
       vector = self._pack(sizes, tf.int32)
       split = self.definitions.add(
-        "SplitV", name, [whole, vector, axis], Tlen=tf.int32, **fields
+        "SplitV", name, [whole, vector, axis], waits, Tlen=tf.int32, **fields
       )
     stem = split.rpartition(":")[0]
     return [f"{stem}:{number}" for number in self._slices]
+
+  def _checks_of(self, tensor: tf.Tensor) -> list[str]:
+    """Returns what checks the size of an input, if the graph says others'."""
+    is_known = isinstance(self._shapes.num_examples, int)
+    if self._num_examples is None or not is_known:
+      return []
+    is_inside = self._frames.made_in(tensor.op) is not None
+    is_input = tensor.op in self._of_inputs and not is_inside
+    return [self._num_examples.op.name] if is_input else []
 
   # Sizes as tensors.
 
@@ -721,11 +762,16 @@ class Instantiation:
     if symbol == EXAMPLES and self._num_examples is not None:
       return str(self._num_examples.name)
     if symbol == EXAMPLES:
-      return self._measured(self._examples.name, self._examples.dtype, 0)
+      assert self._examples is not None
+      tensor, axis = self._examples
+      return self._measured(tensor.name, tensor.dtype, axis)
     if self._here is not None:
       number = self._here[1]
     origin = self._shapes.origins[symbol]
-    tensor = self._examples.graph.get_tensor_by_name(origin.tensor)
+    tensor = self._graph.get_tensor_by_name(origin.tensor)
+    if origin.entry is not None:
+      name = self._entry(tensor.name, tensor.dtype, origin.entry)
+      return self._number(name, tensor.dtype)
     if origin.axis is None:
       name = self._whole_for(tensor, number or 0)
       return self._number(name, tensor.dtype)
@@ -763,18 +809,22 @@ class Instantiation:
       self._tensors[key] = self.definitions.add(
         "Shape", "sizes/shape_of", [name], T=dtype, out_type=tf.int32
       )
-    entry = "entry", name, axis
-    if entry not in self._tensors:
-      bounds = [self._constant((x,), tf.int32) for x in (axis, axis + 1, 1)]
-      self._tensors[entry] = self.definitions.add(
+    return self._entry(self._tensors[key], tf.int32, axis)
+
+  def _entry(self, vector: str, dtype: tf.DType, index: int) -> str:
+    """Returns an entry of a vector."""
+    key = "entry", vector, index
+    if key not in self._tensors:
+      bounds = [self._constant((x,), tf.int32) for x in (index, index + 1, 1)]
+      self._tensors[key] = self.definitions.add(
         "StridedSlice",
         "sizes/entry",
-        [self._tensors[key], *bounds],
-        T=tf.int32,
+        [vector, *bounds],
+        T=dtype,
         Index=tf.int32,
         shrink_axis_mask=1,
       )
-    return self._tensors[entry]
+    return self._tensors[key]
 
   def _number(self, name: str, dtype: tf.DType) -> str:
     """Returns the only entry of a tensor as a scalar of int32."""
@@ -844,7 +894,7 @@ class Instantiation:
   def _waits(self, op: tf.Operation, number: int) -> list[str]:
     """Returns what a slice's copy of an op waits for."""
     waits = [
-      *op.control_inputs,
+      *self._late.waits.of(op),
       *self._awaited_by_constants(op),
       *self._awaited_by_sizes(op),
     ]
@@ -862,10 +912,10 @@ class Instantiation:
       awaited
       for tensor in op.inputs
       if tensor.op.type == "Const" and tensor.op not in self._copies
-      for awaited in tensor.op.control_inputs
+      for awaited in self._late.waits.of(tensor.op)
       if awaited in self._copies and self._frames.made_in(awaited) == here
     )
-    return [x for x in found if x not in op.control_inputs]
+    return [x for x in found if x not in self._late.waits.of(op)]
 
   def _after(self, op: tf.Operation, tensor: str, number: int) -> str:
     """Returns the first input of a slice, after what the op waits for."""
@@ -952,7 +1002,7 @@ class Instantiation:
       name = self.read(tensor)
       if name != tensor.name:
         self.rewired[op, index] = name
-    awaited = list(op.control_inputs)
+    awaited = self._late.waits.of(op)
     if op.type == "Const":
       awaited = [x for x in awaited if x not in self._copies]
     waits = [name for x in awaited for name in self.ops_for(x)]

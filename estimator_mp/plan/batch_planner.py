@@ -16,8 +16,8 @@ from types import MappingProxyType
 
 from compat.private import graph_reads
 from estimator_mp.capture import micro_batches
-from estimator_mp.capture.batch_size import Input
 from estimator_mp.graph import control_flow, op_types, traversal, variables
+from estimator_mp.graph.batch_inputs import Input
 from estimator_mp.model_axis import axes, function_parts, sources
 from estimator_mp.model_axis.decisions import (
   Decision,

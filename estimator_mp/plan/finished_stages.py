@@ -8,6 +8,7 @@ from estimator_mp.config import sharding_config
 from estimator_mp.graph import op_types, traversal, variables
 from estimator_mp.graph.ledger import Ledger
 from estimator_mp.placement import propagation
+from estimator_mp.plan.purpose import TRAINING, Purpose
 from estimator_mp.plan.stages import StagePlanner, Stages
 
 import tensorflow as tf
@@ -37,6 +38,7 @@ def plan_stages(
   backward: Collection[tf.Operation],
   config: sharding_config.ShardingConfig,
   mesh: mesh_lib.Mesh,
+  purpose: Purpose = TRAINING,
 ) -> Stages:
   """Decides the stage of each op.
 
@@ -49,11 +51,13 @@ def plan_stages(
     backward: Those that come after the forward pass.
     config: How the model is placed.
     mesh: The mesh.
+    purpose: What the graph is for.
 
   Raises:
     ValueError: If the model cannot be placed as the configuration says.
   """
   of_gradients = {x for op in backward for x in _differentiated(op)}
+  of_gradients = of_gradients or {x.op for x in purpose.results}
   targets = [op for op in ops if op in of_gradients and op not in backward]
   leading = {
     op
@@ -63,7 +67,7 @@ def plan_stages(
   forward = [op for op in ops if op in leading]
   rest = [op for op in ops if op not in leading]
   planner = StagePlanner(
-    config, mesh, tf.estimator.ModeKeys.TRAIN, Ledger(ops[0].graph)
+    config, mesh, purpose.mode, Ledger(ops[0].graph), purpose.saved
   )
   planner.add(forward)
   planner.plan_forward(forward, targets)

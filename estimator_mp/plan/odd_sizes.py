@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from estimator_mp.capture.batch_size import Input
 from estimator_mp.graph import resized
+from estimator_mp.graph.batch_inputs import Input
 
 import tensorflow as tf
 

@@ -57,7 +57,11 @@ def segments_of_ops(
     found[op] = number
   for op in reversed(in_order):
     if op in backward and op in in_slices and op in readers:
-      after = [found[x] - (x in waits_for_all) for x in readers[op]]
+      # What is executed once may wait for more than slices.
+      after = [
+        found[x] - (x in waits_for_all) if x in in_slices else found[op]
+        for x in readers[op]
+      ]
       found[op] = max(found[op], min(after))
   return found
 

@@ -8,7 +8,8 @@ of them: it begins another segment, with an order of its own.
 from collections.abc import Collection, Mapping, Sequence
 
 from estimator_mp.config.schedules.schedule import Schedule
-from estimator_mp.graph import op_types, traversal
+from estimator_mp.graph import op_types
+from estimator_mp.graph.waits import AS_THEY_ARE, Waits
 from estimator_mp.pipeline import cells
 from estimator_mp.plan import segments
 from estimator_mp.propagate.layouts import Partial, is_whole
@@ -24,6 +25,7 @@ def plan_passes(
   backward: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
   schedule: Schedule,
+  waits: Waits = AS_THEY_ARE,
 ) -> list[dict[tf.Operation, cells.Pass]]:
   """Returns the passes of ops that are executed in parts, of each segment.
 
@@ -34,14 +36,16 @@ def plan_passes(
     backward: Those that come after the forward pass.
     stages: The stages of ops.
     schedule: The order of micro-batches.
+    waits: What ops wait for.
   """
   in_parts = [op for op in ops if op in batch.parts and op not in of_inputs]
   inside = frozenset(in_parts)
   found = segments.segments_of_ops(
     ops,
     inside,
-    {op for op in ops if _waits_for_all(op, batch, inside)},
+    {op for op in ops if waits_for_all(op, batch, inside, waits)},
     backward,
+    waits,
   )
   numbers = sorted({found[op] for op in in_parts})
   passes: list[dict[tf.Operation, cells.Pass]] = []
@@ -56,21 +60,32 @@ def plan_passes(
         {op for op in own if op in backward},
         {op: stages[op] for op in own if op in stages},
         makers,
+        waits,
       )
     )
   return passes
 
 
-def _waits_for_all(
-  op: tf.Operation, batch: Propagation, inside: Collection[tf.Operation]
+def waits_for_all(
+  op: tf.Operation,
+  batch: Propagation,
+  inside: Collection[tf.Operation],
+  waits: Waits = AS_THEY_ARE,
 ) -> bool:
-  """Whether an op reads something whole that slices have made."""
+  """Whether an op reads something whole that slices have made.
+
+  Args:
+    op: The op.
+    batch: How ops are executed over slices.
+    inside: Those that slices have.
+    waits: What ops wait for.
+  """
   how = batch.parts.get(op)
   # Sizes are made of those of inputs, and constants wait for no slice.
   if op.type in op_types.MEASURES or op.type == "Const":
     return False
   if how is None:
-    return any(x in inside for x in traversal.sources(op))
+    return any(x in inside for x in waits.sources(op))
   if how.exchanges:
     return True
   reads = zip(op.inputs, how.reads, strict=True)

@@ -49,6 +49,7 @@ from estimator_mp.rules.rule import (
   is_repeated,
   may_be_split,
 )
+from estimator_mp.sizes import polynomials
 from estimator_mp.sizes.polynomials import Size
 
 import tensorflow as tf
@@ -204,6 +205,14 @@ class Propagation:
     """For each region that is executed once the op that cannot be in parts."""
     return list(self._refused.values())
 
+  def is_in_region(self, op: tf.Operation) -> bool:
+    """Whether an op is one of a loop, or of what keeps tensors for one.
+
+    Args:
+      op: The op.
+    """
+    return op in self._regions
+
   def layout(self, tensor: tf.Tensor) -> Layout:
     """Returns the layout of a tensor.
 
@@ -321,6 +330,8 @@ class Propagation:
       # What reads a sum whole needs it anyway.
       if is_free and any(len(op.inputs[i].consumers()) > 1 for i in partial):
         continue
+      if is_free and self._repeats(op, partial):
+        continue
       if all(
         is_whole(layouts[i]) for i in range(len(layouts)) if i not in partial
       ):
@@ -330,6 +341,19 @@ class Propagation:
         )
         return Parts(tuple(reads), (Partial(),) * len(op.outputs))
     return None
+
+  def _repeats(self, op: tf.Operation, partial: Iterable[int]) -> bool:
+    """Whether an op makes more than it reads of a sum: that is added before."""
+    sizes = [self._num_elements(op.inputs[i]) for i in partial]
+    made = self._num_elements(op.outputs[0])
+    if made is None:
+      return False
+    times = [polynomials.quotient(made, x) if x else None for x in sizes]
+    return None not in times and 1 not in times
+
+  def _num_elements(self, tensor: tf.Tensor) -> Size | None:
+    shape = self._shapes.shape(tensor)
+    return None if shape is None else polynomials.product(shape)
 
   def _split(
     self, op: tf.Operation, rule: Rule, layouts: Sequence[Layout]

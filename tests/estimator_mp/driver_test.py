@@ -6,7 +6,8 @@ from unittest import mock
 import estimator_mp
 from estimator_mp import driver
 from estimator_mp.graph import traversal
-from tests.estimator_mp import programs
+from estimator_mp.plan import sharding_plan
+from tests.estimator_mp import programs, session_configs
 
 import numpy as np
 import tensorflow as tf
@@ -44,6 +45,10 @@ class DriverTest(parameterized.TestCase):
     _config("data:2"),
     _config("data:3,stage:2", num_micro_batches=2, aggregation="ring"),
     _config("data:2", num_micro_batches=2, optimizer_state="sharded"),
+    _config("stage:2", num_micro_batches=3, schedule="gpipe"),
+    _config("stage:2", num_micro_batches=4, schedule="auto"),
+    _config("stage:2", gradient_accumulation_steps=2, num_micro_batches=2),
+    _config("data:2", aggregation="collective"),
   )
   def test_steps_are_the_plain_models(self, config):
     batch = _BATCH, _LABELS
@@ -90,7 +95,6 @@ class DriverTest(parameterized.TestCase):
 
   @parameterized.parameters(
     ({"mesh": "model:2"},),
-    ({"mesh": "data:2", "aggregation": "collective"},),
     ({"mesh": "stage:2", "recompute": "always"},),
     ({"mesh": "stage:2", "transfer_dtype": "float16"},),
     ({"mesh": "stage:2", "batch_norm": "per_micro_batch"},),
@@ -99,12 +103,8 @@ class DriverTest(parameterized.TestCase):
   )
   def test_what_it_does_not_know_is_left_to_the_conductor(self, options):
     config = estimator_mp.ShardingConfig(**options)
-    arguments = {"features": {"x": tf.zeros([4, 2])}}
-    mode = tf.estimator.ModeKeys.TRAIN
     mesh = config.create_mesh()
-    self.assertFalse(
-      driver.partitions(config, mesh, mode, arguments, has_servers=False)
-    )
+    self.assertFalse(driver.partitions(config, mesh, has_servers=False))
 
   def test_inputs_of_different_numbers_of_examples(self):
     """Nothing cuts the second, whose size alone is read."""
@@ -124,17 +124,69 @@ class DriverTest(parameterized.TestCase):
       program = programs.Program(model_fn, config, (features, _LABELS))
       program.step((features, _LABELS))
 
+  def test_examples_on_another_axis(self):
+    """And a sparse feature beside them, whose rows are looked up once."""
+
+    def model_fn(features, labels, mode):
+      y = _v1.layers.dense(tf.reshape(tf.transpose(features["x"]), [-1, 4]), 1)
+      table = _v1.get_variable("table", [9, 4], use_resource=True)
+      ids = tf.sparse.from_dense(features["ids"])
+      rows = _v1.nn.safe_embedding_lookup_sparse([table], ids, combiner="mean")
+      y += _v1.layers.dense(rows, 1)
+      loss = tf.reduce_mean(tf.square(y - labels))
+      train_op = _v1.train.AdamOptimizer(0.1).minimize(
+        loss, _v1.train.get_or_create_global_step()
+      )
+      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    x = np.linspace(-1, 1, 40).reshape(4, 10).astype(np.float32)
+    ids = np.arange(30).reshape(10, 3) % 9
+    batch = {"x": x, "ids": ids}, _LABELS
+    config = _config("data:2", batch_axis=[["features/x", 1]])
+    plain = programs.Program(model_fn, None, batch)
+    program = programs.Program(model_fn, config, batch)
+    programs.assert_same_steps(self, plain, program, [batch] * 3)
+
+  def test_results_without_gradients(self):
+    """The mean of a metric, whose sums are added as micro-batches come."""
+
+    def model_fn(features, labels, mode):
+      y = _v1.layers.dense(_v1.layers.dense(features["x"], 4, tf.tanh), 1)
+      loss = _v1.losses.mean_squared_error(labels, y)
+      metrics = {"mean": _v1.metrics.mean(y)}
+      return tf.estimator.EstimatorSpec(mode, y, loss, eval_metric_ops=metrics)
+
+    found = []
+    for config in (None, _config("stage:2", num_micro_batches=5)):
+      with tf.Graph().as_default() as graph:
+        tf.keras.utils.set_random_seed(11)
+        x = _v1.placeholder(tf.float32, [None, 4])
+        y = _v1.placeholder(tf.float32, [None, 1])
+        call = model_fn
+        if config is not None:
+          call = estimator_mp.shard_model_fn(model_fn, config)
+        spec = call({"x": x}, y, mode=tf.estimator.ModeKeys.EVAL)
+        fetches = [spec.loss, spec.predictions, spec.eval_metric_ops]
+        options = session_configs.config(device_count={"CPU": 2})
+        with _v1.Session(config=options) as session:
+          session.run(_v1.global_variables_initializer())
+          session.run(_v1.local_variables_initializer())
+          feed = {x: _BATCH["x"], y: _LABELS}
+          session.run(spec.eval_metric_ops["mean"][1], feed)
+          found.append(session.run(fetches[:2], feed))
+          found[-1].append(session.run(spec.eval_metric_ops["mean"][0]))
+    self.assertIsNotNone(sharding_plan.get_plan(graph).pipeline)
+    for value, expected in zip(*reversed(found), strict=True):
+      np.testing.assert_allclose(value, expected, 1e-5)
+
   def test_it_is_asked_for(self):
     config = _config("stage:2")
-    arguments = {"features": {"x": tf.zeros([4, 2])}}
     mesh = config.create_mesh()
-    modes = tf.estimator.ModeKeys
 
-    def partitions(mode=modes.TRAIN, has_servers=False):
-      return driver.partitions(config, mesh, mode, arguments, has_servers)
+    def partitions(has_servers=False):
+      return driver.partitions(config, mesh, has_servers)
 
     self.assertTrue(partitions())
-    self.assertFalse(partitions(mode=modes.EVAL))
     self.assertFalse(partitions(has_servers=True))
     with mock.patch.dict(os.environ, {driver.SWITCH: "0"}):
       self.assertFalse(partitions())

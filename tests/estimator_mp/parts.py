@@ -1,5 +1,7 @@
 """What models of tests are made of."""
 
+from estimator_mp.graph import batch_inputs
+
 import tensorflow as tf
 
 v1 = tf.compat.v1
@@ -10,6 +12,11 @@ def weight(name, shape, **fields):
   """Returns a variable with small initial values."""
   initializer = v1.truncated_normal_initializer(stddev=0.3)
   return v1.get_variable(name, shape, initializer=initializer, **fields)
+
+
+def inputs(*tensors):
+  """Returns tensors as features whose first dimension is of examples."""
+  return [batch_inputs.Input(x.op.name, x, 0) for x in tensors]
 
 
 def layer(net, name, units, activation=tf.tanh, **fields):

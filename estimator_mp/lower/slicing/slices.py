@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from estimator_mp.capture import micro_batches
-from estimator_mp.capture.batch_size import Input
+from estimator_mp.graph.batch_inputs import Input
 from estimator_mp.lower.slicing import bridges as bridges_lib
 from estimator_mp.plan.batch_plan import BY_SLICE, Rows
 

@@ -5,6 +5,7 @@ from estimator_mp.graph import frames, op_types
 from estimator_mp.graph.calls import inlining
 from estimator_mp.rules.table import Axes
 from estimator_mp.sizes import polynomials
+from tests.estimator_mp import parts
 
 import numpy as np
 import tensorflow as tf
@@ -24,7 +25,7 @@ class SymbolicShapesTest(absltest.TestCase):
   def _shapes(self, *examples):
     ops = self._graph.get_operations()
     loops = frames.Frames(ops)
-    shapes = symbolic_shapes.SymbolicShapes(examples, loops)
+    shapes = symbolic_shapes.SymbolicShapes(parts.inputs(*examples), loops)
     shapes.add(frames.in_order(ops, loops))
     return shapes
 

@@ -14,7 +14,7 @@ from estimator_mp import partitioner
 from estimator_mp.graph import frames
 from estimator_mp.propagate.layouts import is_whole
 from tests import tiers
-from tests.estimator_mp import session_configs
+from tests.estimator_mp import parts, session_configs
 
 import numpy as np
 import tensorflow as tf
@@ -312,7 +312,7 @@ def _run(net, size, config=None, count=7):
     if config is not None:
       options.allow_soft_placement = False
       made = partitioner.Partitioner(
-        [x, y], *fetches, config, config.create_mesh()
+        parts.inputs(x, y), fetches, config, config.create_mesh()
       )
       fetches = made.lower()
     draws = np.random.RandomState(0)
@@ -385,7 +385,7 @@ class ControlFlowTest(parameterized.TestCase):
         with tf.control_dependencies([train_op]):
           seen = tf.identity(tf.reshape(drawn, [-1]))
         made = partitioner.Partitioner(
-          [x], loss, seen, config, config.create_mesh()
+          parts.inputs(x), [loss, seen], config, config.create_mesh()
         )
         fetches = made.lower()
         self.assertEmpty(made.batch.refused)

@@ -12,7 +12,7 @@ import random
 import estimator_mp
 from estimator_mp import partitioner
 from tests import tiers
-from tests.estimator_mp import programs, session_configs
+from tests.estimator_mp import parts, programs, session_configs
 from tests.estimator_mp.models import catalogue, registry
 
 import numpy as np
@@ -101,7 +101,10 @@ def _train(model, size, config=None):
       tensors = [x for x in tf.nest.flatten((features, labels)) if _is_rows(x)]
       examples = [x for x in tensors if x.shape[0] == tensors[0].shape[0]]
       made = partitioner.Partitioner(
-        examples, spec.loss, spec.train_op, config, config.create_mesh()
+        parts.inputs(*examples),
+        [spec.loss, spec.train_op],
+        config,
+        config.create_mesh(),
       )
       loss, train_op = made.lower()
       spec = made.keep_equal(spec._replace(loss=loss, train_op=train_op))
@@ -157,7 +160,7 @@ class PartitionerTest(parameterized.TestCase):
       train_op = _v1.train.GradientDescentOptimizer(0.1).minimize(loss)
       config = estimator_mp.ShardingConfig(num_micro_batches=3, draws=option)
       made = partitioner.Partitioner(
-        [x], loss, train_op, config, config.create_mesh()
+        parts.inputs(x), [loss, train_op], config, config.create_mesh()
       )
       made.lower()
       graph = tf.compat.v1.get_default_graph()
@@ -168,12 +171,12 @@ class PartitionerTest(parameterized.TestCase):
       options = session_configs.config()
       with _v1.Session(config=options) as session:
         session.run(_v1.global_variables_initializer())
-        whole, *parts = session.run(
+        whole, *drawn = session.run(
           [mask, *used], {x: np.ones([6, 5], np.float32)}
         )
     if option == "whole":
-      np.testing.assert_array_equal(np.concatenate(parts), whole)
-    for part, other in itertools.combinations(parts, 2):
+      np.testing.assert_array_equal(np.concatenate(drawn), whole)
+    for part, other in itertools.combinations(drawn, 2):
       self.assertEqual(part.shape, (2, 5))
       self.assertFalse(np.any(part == other))
 
@@ -194,7 +197,7 @@ class PartitionerTest(parameterized.TestCase):
         fetches = [loss, train_op]
         if config is not None:
           made = partitioner.Partitioner(
-            [x], *fetches, config, config.create_mesh()
+            parts.inputs(x), fetches, config, config.create_mesh()
           )
           fetches = made.lower()
         options = session_configs.config(device_count={"CPU": 4})
@@ -206,7 +209,7 @@ class PartitionerTest(parameterized.TestCase):
 
   @parameterized.parameters(
     ([], "no tensor with examples, .*give their axes by batch_axis"),
-    ([4, 8], "different numbers of examples: .*4.*8.*make them equal"),
+    ([4, 8], "has 4 examples but .* has 8, .*batch_axis"),
   )
   def test_a_batch_that_has_no_slices(self, sizes, message):
     with tf.Graph().as_default():
@@ -216,7 +219,7 @@ class PartitionerTest(parameterized.TestCase):
       config = _CONFIGS["slices"]
       with self.assertRaisesRegex(ValueError, message):
         partitioner.Partitioner(
-          inputs, loss, train_op, config, config.create_mesh()
+          parts.inputs(*inputs), [loss, train_op], config, config.create_mesh()
         )
 
   @parameterized.parameters(tiers.sample(["mlp_adam", "cnn"]))

@@ -4,6 +4,7 @@ import estimator_mp
 from estimator_mp import partitioner
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import traversal
+from tests.estimator_mp import parts
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -27,7 +28,7 @@ def _passes(loss_of, schedule="1f1b"):
     "stage:2", num_micro_batches=3, schedule=schedule
   )
   made = partitioner.Partitioner(
-    [x], loss, train_op, config, config.create_mesh()
+    parts.inputs(x), [loss, train_op], config, config.create_mesh()
   )
   return [
     {(of_op.stage, of_op.phase) for of_op in passes.values()}
@@ -48,6 +49,25 @@ class SlicePassesTest(parameterized.TestCase):
     found = _passes(lambda net: tf.sqrt(tf.reduce_mean(tf.square(net))))
     phases = [{phase for _, phase in passes} for passes in found]
     self.assertEqual(phases, [{Phase.FORWARD}, {Phase.BACKWARD}])
+
+  def test_how_many_losses_there_are_waits_for_no_loss(self):
+    """A loss of `tf.losses` is divided by their number, which sizes tell."""
+    labels = tf.ones([1, 4])
+    found = _passes(
+      lambda net: _v1.losses.mean_squared_error(labels + net * 0, net)
+    )
+    self.assertEqual(found, [_EVERY])
+
+  def test_gradients_do_not_wait_for_moving_averages(self):
+    """Though `tf.control_dependencies` says so, as for batch normalization."""
+
+    def loss_of(net):
+      seen = _v1.get_variable("seen", [], trainable=False, use_resource=True)
+      update = seen.assign_add(tf.reduce_mean(net))
+      with tf.control_dependencies([update]):
+        return tf.reduce_mean(tf.square(net))
+
+    self.assertEqual(_passes(loss_of), [_EVERY])
 
   def test_gradients_of_weights_have_passes_of_their_own(self):
     (found,) = _passes(lambda net: tf.reduce_mean(tf.square(net)), "zb1p")
@@ -72,7 +92,7 @@ class SlicePassesTest(parameterized.TestCase):
     )
     config = estimator_mp.ShardingConfig(num_micro_batches=3)
     made = partitioner.Partitioner(
-      [ids], loss, train_op, config, config.create_mesh()
+      parts.inputs(ids), [loss, train_op], config, config.create_mesh()
     )
     _, train = made.lower()
     step = traversal.ops_run_with(train)

@@ -16,6 +16,7 @@ from estimator_mp.propagate.layouts import (
 from estimator_mp.rules.rule import Reduction
 from estimator_mp.sizes import polynomials
 from estimator_mp.sizes.polynomials import Polynomial
+from tests.estimator_mp import parts
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -28,7 +29,7 @@ def _propagate(*examples, fetched=()):
   """Returns layouts over slices of inputs' first dimensions."""
   graph = examples[0].graph
   loops = frames.Frames(graph.get_operations())
-  shapes = symbolic_shapes.SymbolicShapes(examples, loops)
+  shapes = symbolic_shapes.SymbolicShapes(parts.inputs(*examples), loops)
   ops = frames.in_order(graph.get_operations(), loops)
   shapes.add(ops)
   batch = Partition(shapes.num_examples, (m,))

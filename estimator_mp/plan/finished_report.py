@@ -1,0 +1,257 @@
+"""The report of the batch, read off the plan of a finished graph."""
+
+import dataclasses
+import functools
+from collections.abc import Collection, Iterable, Sequence
+
+from compat.private import graph_reads
+from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
+from estimator_mp.graph import op_types, traversal
+from estimator_mp.graph.waits import Waits
+from estimator_mp.plan import batch_report, slice_passes
+from estimator_mp.plan.batch_report import Moved, Once, Segments, Where, Why
+from estimator_mp.plan.reshards import Kind, Reshard
+from estimator_mp.propagate.layouts import Partial, is_whole
+from estimator_mp.propagate.propagation import Propagation
+from estimator_mp.rules import all_rules
+from estimator_mp.sizes import polynomials
+from estimator_mp.sizes.polynomials import Size
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedBatch:
+  """What is decided of a batch.
+
+  Attributes:
+    ops: What a step runs, each op after those that it reads.
+    inputs: Those that make features and labels.
+    results: The ops of the loss, or else of predictions.
+    depends: Ops that depend on the batch.
+    of_inputs: Those that depend on inputs alone.
+    backward: Those that come after the forward pass.
+    shapes: The sizes of tensors.
+    layouts: How ops are executed over slices.
+    reshards: What is cut, joined and summed.
+    control: What ops wait for.
+    num_segments: How often slices wait for each other, and once more.
+    num_slices: How many slices there are.
+  """
+
+  ops: Sequence[tf.Operation]
+  inputs: Collection[tf.Operation]
+  results: Sequence[tf.Operation]
+  depends: Collection[tf.Operation]
+  of_inputs: Collection[tf.Operation]
+  backward: Collection[tf.Operation]
+  shapes: SymbolicShapes
+  layouts: Propagation
+  reshards: Sequence[Reshard]
+  control: Waits
+  num_segments: int
+  num_slices: int
+
+  def is_in_parts(self, op: tf.Operation) -> bool:
+    """Whether an op is executed in parts."""
+    return op in self.layouts.parts
+
+  @functools.cached_property
+  def of_slices(self) -> frozenset[tf.Operation]:
+    """The ops that are executed in parts, and that something waits for."""
+    return frozenset(self.layouts.parts).difference(self.of_inputs)
+
+  @functools.cached_property
+  def before_parts(self) -> frozenset[tf.Operation]:
+    """The ops that some op in parts needs."""
+    return frozenset(traversal.ancestors(self.layouts.parts, self.ops))
+
+  def waits(self, op: tf.Operation) -> bool:
+    """Whether an op waits for all slices."""
+    return slice_passes.waits_for_all(
+      op, self.layouts, self.of_slices, self.control
+    )
+
+  def reads_sum(self, op: tf.Operation) -> bool:
+    """Whether an op that is executed once reads a sum of slices."""
+    return any(
+      isinstance(self.layouts.layout(x), Partial)
+      for x in op.inputs
+      if x.op not in self.of_inputs
+    )
+
+
+def segments_of(batch: PlannedBatch) -> Segments:
+  """Returns what the plan says of the batch.
+
+  Args:
+    batch: What is decided.
+  """
+  forward = [
+    op
+    for op in batch.ops
+    if op in batch.depends
+    and op not in batch.inputs
+    and op not in batch.backward
+    and not graph_reads.is_of_gradient(op)
+  ]
+  in_parts = {op for op in forward if batch.is_in_parts(op)}
+  once = [op for op in forward if op not in in_parts]
+  flops, flops_in_parts = batch_report.flops(forward, in_parts)
+  stopped_by = None
+  if flops_in_parts < batch_report.LEAST_SHARE * flops:
+    stopped_by = _stopped_by(batch, once)
+  examples = batch.shapes.num_examples
+  graph = batch.ops[0].graph
+  cuts = [
+    x
+    for x in batch.reshards
+    if x.kind is Kind.SLICE
+    and graph.get_tensor_by_name(x.tensor).op in batch.depends
+  ]
+  return Segments(
+    batch.num_segments,
+    tuple(_once(batch, once)),
+    flops,
+    flops_in_parts,
+    _moved((x for x in cuts if x.is_of_inputs), examples),
+    _moved((x for x in cuts if not x.is_of_inputs), examples),
+    _moved(_joined(batch), examples),
+    batch.num_slices,
+    examples if isinstance(examples, int) else None,
+    stopped_by,
+  )
+
+
+def _stopped_by(
+  batch: PlannedBatch, once: Sequence[tf.Operation]
+) -> Once | None:
+  """Returns the op for which most of the work is executed once."""
+  could = {
+    op: True
+    for op in once
+    if any(
+      not is_whole(batch.layouts.layout(tensor))
+      and not isinstance(batch.layouts.layout(tensor), Partial)
+      for tensor in op.inputs
+    )
+  }
+  op = batch_report.stopping_op(once, could)
+  if op is None:
+    return None
+  where = Where.BEFORE if op in batch.of_inputs else Where.AFTER
+  return Once(op.name, op.type, why_once(op, batch), where)
+
+
+def _once(batch: PlannedBatch, once: Sequence[tf.Operation]) -> Iterable[Once]:
+  """Returns where slices wait, and what is executed once on activations."""
+  waiting = [
+    op
+    for op in batch.ops
+    if op in batch.before_parts
+    and op not in batch.of_inputs
+    and batch.waits(op)
+  ]
+  of_slices = [op for op in once if op not in batch.of_inputs]
+  no_sums = [op for op in of_slices if not batch.reads_sum(op)]
+  work = batch_report.once_on_activations(no_sums, batch.results, batch.ops)
+  follows = set(of_slices)
+  found: dict[tf.Operation, Once] = {}
+
+  def enter(op: tf.Operation | None, where: Where) -> None:
+    # What comes after one that is named says nothing new.
+    if (
+      op is None or op in found or not follows.isdisjoint(traversal.inputs(op))
+    ):
+      return
+    found[op] = Once(op.name, op.type, _why(op, batch), where)
+
+  for op in waiting:
+    for named in _named(op, batch):
+      enter(named, Where.BETWEEN)
+  for op in work:
+    enter(op, Where.AFTER if batch.waits(op) else Where.BEFORE)
+  return [found[op] for op in batch.ops if op in found]
+
+
+def _named(op: tf.Operation, batch: PlannedBatch) -> list[tf.Operation]:
+  """Returns the forward ops that are named for one that waits for slices."""
+  how = batch.layouts.parts.get(op)
+  named = [op]
+  if how is not None and not how.exchanges:
+    # Parts read a sum at once, with nothing between: it is named itself.
+    named = [
+      tensor.op
+      for tensor, read in zip(op.inputs, how.reads, strict=True)
+      if isinstance(batch.layouts.layout(tensor), Partial)
+      and read != batch.layouts.layout(tensor)
+      and tensor.op not in batch.backward
+    ]
+  return [x for y in named if (x := _forward(y, batch)) is not None]
+
+
+def _forward(op: tf.Operation, batch: PlannedBatch) -> tf.Operation | None:
+  """Returns an op, or that whose gradient it is part of."""
+  found: tf.Operation | None = op
+  while found is not None and found in batch.backward:
+    found = graph_reads.differentiated(found)
+  return found
+
+
+def _why(op: tf.Operation, batch: PlannedBatch) -> Why:
+  is_in_parts = batch.is_in_parts(op)
+  if is_in_parts and op.type in op_types.FUSED_BATCH_NORMS:
+    return Why.MOMENTS
+  if is_in_parts or batch.reads_sum(op):
+    return Why.SUM
+  return why_once(op, batch)
+
+
+def why_once(op: tf.Operation, batch: PlannedBatch) -> Why:
+  """Returns why an op is executed once, not in parts.
+
+  Args:
+    op: The op; it reads what slices have parts of.
+    batch: What is decided.
+  """
+  if op.type in op_types.CALLS_PYTHON:
+    return Why.PYTHON
+  if op.type in op_types.RANDOM - op_types.REORDERS:
+    return Why.RANDOM
+  if batch.layouts.is_in_region(op):
+    return Why.FUNCTION
+  if op.type in all_rules.TABLE.types:
+    has_sizes = batch.shapes.rule(op) is not None
+    return Why.ACROSS if has_sizes else Why.SIZES
+  return Why.STATE if op.op_def.is_stateful else Why.NO_RULE
+
+
+def _joined(batch: PlannedBatch) -> Iterable[Reshard]:
+  """Returns what is joined or summed, but for gradients of variables."""
+  of_updates = {
+    op.name
+    for op in batch.ops
+    if op in batch.backward and op not in batch.before_parts
+  }
+  for reshard in batch.reshards:
+    if reshard.kind is Kind.SLICE:
+      continue
+    if not reshard.readers or not of_updates.issuperset(reshard.readers):
+      yield reshard
+
+
+def _moved(reshards: Iterable[Reshard], examples: Size) -> Moved:
+  """Returns the bytes that are moved in a step."""
+  per_example = per_slice = num_unknown = 0
+  for reshard in reshards:
+    if reshard.kind is Kind.REDUCE:
+      if isinstance(reshard.num_bytes, int):
+        per_slice += reshard.num_bytes
+        continue
+    elif reshard.num_bytes is not None:
+      each = polynomials.quotient(reshard.num_bytes, examples)
+      if isinstance(each, int):
+        per_example += each
+        continue
+    num_unknown += 1
+  return Moved(per_example, per_slice, num_unknown)

@@ -1,0 +1,82 @@
+"""Late waits: what slices do not wait for, and who waits in their place.
+
+    with tf.control_dependencies(updates_of_moving_averages):
+      train_op = optimizer.minimize(loss)
+
+Here each op of the gradients waits for updates that read what all slices have
+made, so none could begin before all slices had passed forward. Yet when an op
+is executed that has no state makes no difference to what it computes. So it
+does not wait; what has a state, and what is executed once, waits instead.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+from estimator_mp.graph import op_types, traversal
+from estimator_mp.graph import waits as waits_lib
+from estimator_mp.graph.waits import Waits
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class LateWaits:
+  """Control dependencies of the ops of a step.
+
+  Attributes:
+    waits: What each op waits for.
+    late: For ops that do not wait, what is to be over before somebody else
+      sees what they make.
+  """
+
+  waits: Waits
+  late: Mapping[tf.Operation, Sequence[tf.Operation]]
+
+
+def plan_waits(
+  ops: Sequence[tf.Operation],
+  in_slices: Collection[tf.Operation],
+  bound: Collection[tf.Operation],
+) -> LateWaits:
+  """Decides what ops wait for.
+
+  Args:
+    ops: What a step runs, each op after those that it reads or waits for.
+    in_slices: Those that each slice has, and that something waits for.
+    bound: Those that keep what they wait for, as it says whether they are
+      executed: in branches and loops.
+  """
+  needed = set(traversal.ancestors(in_slices, ops))
+  waits = Waits()
+  after: set[tf.Operation] = set()  # Ops that wait for slices, executed once.
+  late: dict[tf.Operation, tuple[tf.Operation, ...]] = {}
+  for op in ops:
+    own = list(op.control_inputs)
+    inherited = dict.fromkeys(
+      x for source in traversal.sources(op) for x in late.get(source, ())
+    )
+    dropped = [x for x in own if x in after]
+    # What is inside of a loop, or a branch, never waits for what is outside.
+    is_entry = op.type in op_types.ENTERS or op.type in op_types.SWITCHES
+    is_free = op in needed and op not in bound and not is_entry
+    if is_free and _is_without_state(op):
+      if inherited or dropped:
+        late[op] = tuple(dict.fromkeys([*inherited, *dropped]))
+      if dropped:
+        waits.keep(op, [x for x in own if x not in after])
+    elif inherited:
+      waits.keep(op, dict.fromkeys([*own, *inherited]))
+    if op not in in_slices and any(
+      x in in_slices or x in after for x in waits.sources(op)
+    ):
+      after.add(op)
+  return LateWaits(waits, late)
+
+
+def _is_without_state(op: tf.Operation) -> bool:
+  return not (
+    op.op_def.is_stateful or any(map(op_types.is_reference, op.inputs))
+  )
+
+
+AS_THEY_ARE = LateWaits(waits_lib.AS_THEY_ARE, {})

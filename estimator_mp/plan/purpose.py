@@ -1,0 +1,31 @@
+"""The purpose of a graph: to train, to evaluate, or to predict."""
+
+import dataclasses
+
+from estimator_mp.config.placement import Placement
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Purpose:
+  """What a graph is for.
+
+  Attributes:
+    mode: A `tf.estimator.ModeKeys`.
+    saved: The placement that training has saved, if the graph is for something
+      else.
+    results: What ends the forward pass where there is no gradient.
+  """
+
+  mode: str
+  saved: Placement | None = None
+  results: tuple[tf.Tensor, ...] = ()
+
+  @property
+  def trains(self) -> bool:
+    """Whether it is to train."""
+    return bool(self.mode == tf.estimator.ModeKeys.TRAIN)
+
+
+TRAINING = Purpose(tf.estimator.ModeKeys.TRAIN)
