@@ -47,8 +47,11 @@ class ColocationGroups:
       self._parents[op] = op
       self._by_name[op.name] = op
       for other in (*self._joined_to(op), *self._early.pop(op.name, ())):
-        if other in self._parents:
-          self._parents[self.of(op)] = self.of(other)
+        self._merge(op, other)
+      if op_types.is_call(op):
+        for first, *others in map(list, variables_lib.used_together(op)):
+          for other in others:
+            self._merge(first, other)
 
   def of(self, op: tf.Operation) -> tf.Operation:
     """Returns the op that stands for the group of an op.
@@ -66,10 +69,18 @@ class ColocationGroups:
   def __contains__(self, op: tf.Operation) -> bool:
     return op in self._parents
 
+  def _merge(self, op: tf.Operation, other: tf.Operation) -> None:
+    if op in self._parents and other in self._parents:
+      self._parents[self.of(op)] = self.of(other)
+
   def _joined_to(self, op: tf.Operation) -> Iterable[tf.Operation]:
     """Returns earlier ops that an op has to share a device with."""
+    # A call may use variables of several devices, if each op of it uses one's.
+    is_bound = op.type not in op_types.SAVES and not (
+      op_types.is_call(op) and len(variables_lib.used_together(op)) > 1
+    )
     for tensor in op.inputs:
-      if op_types.is_handle(tensor) and op.type not in op_types.SAVES:
+      if op_types.is_handle(tensor) and is_bound:
         # The switch of a v1 cond, between the two, is made after its reader.
         variable = variables_lib.variable_of(tensor)
         if variable in self._parents:

@@ -7,7 +7,7 @@ the bodies: an `ExponentialMovingAverage` starts its averages by an `If` that
 reads the variable if it has a value, and writes nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from compat.private import graph_reads
 from estimator_mp.graph import op_types
@@ -92,6 +92,29 @@ def written_variables(op: tf.Operation) -> list[tf.Operation]:
   return [*dict.fromkeys(map(variable_of, states))]
 
 
+def used_together(call: tf.Operation) -> list[set[tf.Operation]]:
+  """Returns the variables of a call by which ops of its functions use several.
+
+  Args:
+    call: An op that calls functions, or has branches or a body.
+
+  Returns:
+    Sets of variables: such as each one with its slots, which an update writes.
+    A loop uses all of its variables together: it is on one device.
+  """
+  found: list[set[tf.Operation]] = []
+  if call.type in op_types.FUNCTIONAL_LOOPS:
+    own = {variable_of(x) for x in call.inputs if x.dtype == tf.resource}
+    return [own] if own else []
+  for indices in _used_together(call.graph, call.node_def, frozenset()):
+    own = {variable_of(call.inputs[index]) for index in indices}
+    for other in [x for x in found if x & own]:
+      own |= other
+      found.remove(other)
+    found.append(own)
+  return found
+
+
 def initial_writes() -> list[tf.Operation]:
   """Returns what gives the default graph's variables their initial values."""
   variables = (
@@ -101,6 +124,33 @@ def initial_writes() -> list[tf.Operation]:
   writes = [variable.initializer for variable in variables]
   # `init_from_checkpoint` gives a reference variable the output of the op.
   return [*dict.fromkeys(getattr(write, "op", write) for write in writes)]
+
+
+def _used_together(
+  graph: tf.Graph, call: tf.compat.v1.NodeDef, callers: frozenset[str]
+) -> Iterator[set[int]]:
+  """Yields the numbers of inputs, handles that one op of a function uses."""
+  first = int(call.op in op_types.FUNCTIONAL_BRANCHES)
+  for name in {function.name for function in functions.functions_of(call)}:
+    if name in callers:
+      continue  # Which is looked at already.
+    definition = graph_reads.function_definition(graph, name)
+    numbers = {
+      argument.name: first + index
+      for index, argument in enumerate(definition.signature.input_arg)
+      if argument.type == tf.resource.as_datatype_enum
+    }
+    nodes = {node.name: node for node in definition.node_def}
+    for node in definition.node_def:
+      inputs = [x for x in node.input if not x.startswith("^")]
+      groups: Iterable[Iterable[int]] = [range(len(inputs))]
+      if node.op in op_types.FUNCTIONAL - op_types.FUNCTIONAL_LOOPS:
+        groups = _used_together(graph, node, callers | {name})
+      for group in groups:
+        sources = {_argument_of(inputs[index], nodes) for index in group}
+        used = {numbers[x] for x in sources if x in numbers}
+        if used:
+          yield used
 
 
 def _written_by_functions(

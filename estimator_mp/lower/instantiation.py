@@ -400,14 +400,63 @@ class Instantiation:
     for replica, own in enumerate(self._replicas):
       key = "of replica", tensor.name, replica
       if key not in self._tensors:
-        with self.on(tensor.op, own[0]):
-          parts = [self._part(tensor, number) for number in own]
-          if isinstance(layout, Shard):
+        if isinstance(layout, Shard):
+          with self.on(tensor.op, own[0]):
+            parts = [self._part(tensor, number) for number in own]
             self._tensors[key] = self._concat(tensor, layout, parts)
-          else:
-            self._tensors[key] = self._accumulate(tensor, own, parts)
+        else:
+          self._tensors[key] = self._sum_of(tensor, own)
       found.append(self._tensors[key])
     return found
+
+  def _sum_of(self, tensor: tf.Tensor, own: Sequence[int]) -> str:
+    """Returns the sum of a replica's parts.
+
+    The terms of a weight that several stages use are added up on each, so that
+    it sends one sum.
+    """
+    by_device = self._terms_by_device(tensor, own[0])
+    if len(by_device) < 2:
+      with self.on(tensor.op, own[0]):
+        parts = [self._part(tensor, number) for number in own]
+        return self._accumulate(tensor, own, parts)
+    sums = []
+    for terms in by_device:
+      parts = []
+      for number in own:
+        with self.on(terms[0].op, number):
+          read = [self._part(x, number) for x in terms]
+          parts.append(self._add(tensor, read, f"slice_{number}"))
+      with self.on(terms[0].op, own[0]):
+        sums.append(self._accumulate(terms[0], own, parts))
+    with self.on(tensor.op, own[0]):
+      return self._add(tensor, sums, "sum")
+
+  def _terms_by_device(
+    self, tensor: tf.Tensor, number: int
+  ) -> list[list[tf.Tensor]]:
+    """Returns the terms of which slices add up a tensor, by their devices."""
+    op = tensor.op
+    how = self._batch.parts[op]
+    if op.type != "AddN" or not all(
+      read == Partial() == self._batch.layout(x) and self._is_in_parts(x)
+      for x, read in zip(op.inputs, how.reads, strict=True)
+    ):
+      return []
+    found: dict[str, list[tf.Tensor]] = {}
+    for x in op.inputs:
+      device = self._device_of(x.op, self._replica_of[number])
+      found.setdefault(device, []).append(x)
+    return [*found.values()]
+
+  def _add(self, tensor: tf.Tensor, terms: Sequence[str], scope: str) -> str:
+    """Returns the sum of some of the terms that make a tensor."""
+    if len(terms) == 1:
+      return terms[0]
+    name = f"{scope}/{tensor.op.name}"
+    return self.definitions.add(
+      "AddN", name, terms, N=len(terms), T=tensor.dtype
+    )
 
   def _concat(
     self, tensor: tf.Tensor, layout: Shard, parts: Sequence[str]

@@ -130,7 +130,8 @@ def _stopped_by(
   could = {
     op: True
     for op in once
-    if any(
+    if op.type not in op_types.MEASURES
+    and any(
       not is_whole(batch.layouts.layout(tensor))
       and not isinstance(batch.layouts.layout(tensor), Partial)
       for tensor in op.inputs

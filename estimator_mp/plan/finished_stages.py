@@ -88,15 +88,28 @@ def plan_stages(
     # No handle is sent to another device.
     if op.type in op_types.PASSES_HANDLE and variable in planner.stages:
       planner.stages[op] = planner.stages[variable]
+    if op_types.is_call(op) and _spans_stages(op, planner.stages):
+      # TensorFlow takes it apart, and places each op beside its variable.
+      planner.stages.pop(op, None)
   planner.check()
   return planner.stages
+
+
+def _spans_stages(call: tf.Operation, stages: Stages) -> bool:
+  """Whether the functions of a call use variables of several stages."""
+  handles = [x for x in call.inputs if x.dtype == tf.resource]
+  found = {stages.get(variables.variable_of(x)) for x in handles}
+  return len(found - {None}) > 1
 
 
 def _variable(op: tf.Operation) -> tf.Operation | None:
   """Returns the variable whose handle an op gets, in a branch as well.
 
-  A reference is one where it is written; who reads it gets its value.
+  A call may get those of many, and is where most of what it reads is. A
+  reference is one where it is written; who reads it gets its value.
   """
+  if op_types.is_call(op):
+    return None
   written = set(variables.written_states(op))
   handles = (x for x in op.inputs if x.dtype == tf.resource or x in written)
   handle = next(handles, None)

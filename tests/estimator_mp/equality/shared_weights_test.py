@@ -183,11 +183,16 @@ class SharedWeightsTest(parameterized.TestCase):
       programs.Program(repeated, chosen, BATCH, {"stages": stages})
       for chosen in (None, config)
     )
-    for op in plain.graph.get_operations():
-      if op.type == "AddN" and len(op.inputs) == len(stages):
-        total = sharded.graph.get_operation_by_name(op.name)
-        devices = [tensor.op.device[-1] for tensor in total.inputs]
-        self.assertCountEqual(devices, "012")
+    totals = [
+      devices
+      for op in traversal.ops_run_with(sharded.spec.train_op)
+      if op.type == "AddN"
+      and len(devices := [x.op.device[-1] for x in op.inputs]) > 1
+      and len({*devices}) > 1
+    ]
+    self.assertNotEmpty(totals)
+    for devices in totals:
+      self.assertCountEqual(devices, "012")
     programs.assert_same_steps(self, plain, sharded, [BATCH], 2e-6)
 
 

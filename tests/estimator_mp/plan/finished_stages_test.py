@@ -1,7 +1,7 @@
 """The stages of finished graphs, and where the forward pass ends."""
 
 import estimator_mp
-from estimator_mp.graph import traversal
+from estimator_mp.graph import op_types, traversal
 from estimator_mp.plan import finished_stages
 
 import tensorflow as tf
@@ -90,6 +90,32 @@ class FinishedStagesTest(absltest.TestCase):
       if op.type == "ResourceApplyAdam"
     }
     self.assertEqual(updates, {"a": 0, "b": 1})
+
+  def test_slots_that_only_a_branch_uses_are_with_their_variables(self):
+    """As those of a dynamic loss scale, which skips updates."""
+    x = _v1.placeholder(tf.float32, [None, 3])
+    net = x
+    for name in ("a", "b"):
+      weight = _v1.get_variable(name, [3, 3], use_resource=True)
+      net = tf.tanh(tf.matmul(net, weight))
+    loss = tf.nn.l2_loss(net)
+    optimizer = _v1.train.AdamOptimizer(0.1)
+    gradients = optimizer.compute_gradients(loss)
+    train_op = tf.cond(
+      tf.math.is_finite(loss),
+      lambda: tf.group(optimizer.apply_gradients(gradients)),
+      tf.no_op,
+    )
+    config = estimator_mp.ShardingConfig("stage:2")
+    ops = [op for op in self._graph.get_operations() if op is not x.op]
+    stages = finished_stages.plan_stages(
+      ops, self._backward(x), config, config.create_mesh()
+    )
+    found = {op.name: stages.get(op) for op in op_types.variables_of(ops)}
+    self.assertEqual((found["a"], found["a/Adam"]), (0, 0))
+    self.assertEqual((found["b"], found["b/Adam_1"]), (1, 1))
+    # It is on no stage itself: its ops are on both.
+    self.assertNotIn(train_op, stages)
 
 
 if __name__ == "__main__":
