@@ -43,7 +43,7 @@ _KNOWN = (
   *("max_live_micro_batches", "num_virtual_stages", "draws", "variables"),
   *("optimizer_state", "aggregation", "compression", "top_k_fraction"),
   *("bucket_bytes", "chunk_bytes", "batch_axis", "per_example", "fallback"),
-  "gradient_accumulation_steps",
+  *("gradient_accumulation_steps", "weight_gradients", "recompute"),
 )
 # Horovod's processes ask for gradients.
 _AGGREGATIONS = ("auto", *algorithms.ALGORITHMS)
@@ -208,7 +208,7 @@ class Driver:
     pipeline = None
     if made.has_slices:
       pipeline = sharding_plan.PipelinePlan(
-        self._mesh, made.schedule, tuple(made.cells)
+        self._mesh, made.schedule, tuple(made.cells), made.recomputed
       )
     train_op = None
     if self._mode == TRAIN:

@@ -39,10 +39,16 @@ from estimator_mp.graph import (
 from estimator_mp.graph.calls import inlining
 from estimator_mp.graph.frames import Frames
 from estimator_mp.graph.ledger import Ledger
-from estimator_mp.lower import ordering
+from estimator_mp.lower import ordering, recompute
 from estimator_mp.lower.instantiation import SLICE, Fetch, Instantiation
 from estimator_mp.lower.replicas import Replicas
-from estimator_mp.pipeline import auto_schedule, cells
+from estimator_mp.pipeline import (
+  auto_schedule,
+  cells,
+  recomputation,
+  weight_products,
+)
+from estimator_mp.pipeline.weight_products import WeightProduct
 from estimator_mp.plan import (
   batch_report,
   finished_report,
@@ -78,6 +84,8 @@ class Partitioner:
     report: What is to be told of slices; None if there are none.
     schedule: The order of micro-batches.
     cells: For each replica the cells of what `lower` has made, by their names.
+    recomputed: The stages of what the first slice computes again, by names;
+      after `lower`.
     replicas: The replicas.
     sums: How they sum gradients, for each round of updates; after `lower`.
   """
@@ -126,11 +134,56 @@ class Partitioner:
       self._order_reads()
     if self.has_slices:
       self._inline(inlining.INLINED)
+    self._per_example = [re.compile(x) for x in config.per_example]
+    self._draws_per_slice = config.draws == "per_slice"
+    self._kept: frozenset[int] = frozenset()
+    self._recomputed: dict[tf.Operation, tf.Operation] = {}
+    self.recomputed: dict[str, int] = {}
+    self._forward: set[tf.Operation] = set()
+    self.cells: list[dict[str, Cell]] = [{} for _ in self._slices]
+    self._analyse()
+    self._backward = self._find_backward()
+    of_input = traversal.ops_run_with(*self._of_examples)
+    self.stages = dict(
+      finished_stages.plan_stages(
+        [op for op in self._graph.get_operations() if op not in of_input],
+        self._backward,
+        config,
+        mesh,
+        self._purpose,
+      )
+    )
+    self._plan_passes()
+    if self.schedule.name == AUTO:
+      self.schedule = auto_schedule.fastest(
+        self.schedule,
+        phase_costs.phase_costs(
+          self._all_passes, self.schedule.num_stages, config.measured_seconds
+        ),
+      )
+    if purpose.trains and self.has_slices:
+      self._recompute(config.recompute)
+    self.reshards = reshards.find(
+      self.ops,
+      self.batch,
+      self._of_inputs,
+      self.shapes,
+      [x for x in self._fetches if isinstance(x, tf.Tensor)],
+    )
+    is_kept = not self._recomputed
+    self._products = self._plan_products(
+      config.weight_gradients if is_kept else "each"
+    )
+    self.report = self._report() if self.has_slices else None
+    if self.report is not None:
+      batch_report.check(self.report, config.fallback)
+
+  def _analyse(self) -> None:
+    """Reads the graph: what a step runs, its sizes, and its layouts."""
     live = traversal.ops_run_with(*self._fetches)
     every = self._graph.get_operations()
     self._frames = Frames(every)
     self.ops = frames.in_order([op for op in every if op in live], self._frames)
-    self._per_example = [re.compile(x) for x in config.per_example]
     self.shapes = SymbolicShapes(
       self._inputs, self._frames, self._is_per_example
     )
@@ -138,27 +191,26 @@ class Partitioner:
     self._of_inputs = self._find_of_inputs()
     starts = [tensor.op for tensor in self._of_examples]
     self._depends = set(traversal.descendants(starts, every))
-    self._draws_per_slice = config.draws == "per_slice"
     self.batch = self._propagate()
-    in_order = traversal.in_order(every)
+
+  def _find_backward(self) -> set[tf.Operation]:
+    """Returns what comes after the forward pass."""
+    every = self._graph.get_operations()
     values = [op for op in every if op.type not in MEASURES]
+    starts = [tensor.op for tensor in self._of_examples]
     of_values = set(traversal.descendants(starts, values))
-    self._backward = set(finished_stages.backward_of(in_order, of_values))
-    of_input = traversal.ops_run_with(*self._of_examples)
-    self.stages = finished_stages.plan_stages(
-      [op for op in every if op not in of_input],
-      self._backward,
-      config,
-      mesh,
-      self._purpose,
+    return set(
+      finished_stages.backward_of(traversal.in_order(every), of_values)
     )
-    self._forward: set[tf.Operation] = set()
-    self.cells: list[dict[str, Cell]] = [{} for _ in self._slices]
+
+  def _plan_passes(self) -> None:
+    """Decides what slices wait for, and which passes ops are in."""
+    in_loops = {op for op in self.ops if self._frames.read_in(op) is not None}
+    every = self._graph.get_operations()
     self._late = late_waits.plan_waits(
       self.ops,
       self.batch.parts.keys() - self._of_inputs,
-      control_flow.ops_in_branches(every)
-      | {op for op in self.ops if self._frames.read_in(op) is not None},
+      control_flow.ops_in_branches(every) | in_loops,
     )
     self.passes = slice_passes.plan_passes(
       self.ops,
@@ -175,25 +227,33 @@ class Partitioner:
     self._last_phases = [
       max(x.phase for x in of_one.values()) for of_one in self.passes
     ]
-    if self.schedule.name == AUTO:
-      self.schedule = auto_schedule.fastest(
-        self.schedule,
-        phase_costs.phase_costs(
-          {op: x for of_one in self.passes for op, x in of_one.items()},
-          self.schedule.num_stages,
-          config.measured_seconds,
-        ),
-      )
-    self.reshards = reshards.find(
-      self.ops,
-      self.batch,
-      self._of_inputs,
-      self.shapes,
-      [x for x in self._fetches if isinstance(x, tf.Tensor)],
+
+  @property
+  def _all_passes(self) -> dict[tf.Operation, cells.Pass]:
+    return {op: x for of_one in self.passes for op, x in of_one.items()}
+
+  def _recompute(self, option: str) -> None:
+    """Lets backward passes compute activations again, and plans once more."""
+    policy = recomputation.make_policy(option, self.schedule)
+    in_parts = [op for op in self.ops if op in self._segments]
+    parts = self.batch.parts
+    plan = recomputation.plan_recomputation(
+      in_parts,
+      self._all_passes,
+      policy.stages,
+      lambda tensor: tensor.op in parts,
+      [op for op in in_parts if parts[op].exchanges],
     )
-    self.report = self._report() if self.has_slices else None
-    if self.report is not None:
-      batch_report.check(self.report, config.fallback)
+    if not plan.reads:
+      return
+    made = recompute.compute_again(plan)
+    originals = [op for ops in plan.again.values() for op in ops]
+    self._recomputed = dict(zip(made, originals, strict=True))
+    self._kept = policy.kept
+    self.stages.update(made)
+    self._backward.update(made)
+    self._analyse()
+    self._plan_passes()
 
   def lower(self) -> list[Fetch]:
     """Makes the slices, and orders them.
@@ -228,6 +288,8 @@ class Partitioner:
       lambda op, tensor: op in updates and tensor.name in aggregated,
       self._order_of_sums,
       self._late,
+      self._products,
+      self._kept_of_recomputed(),
     )
     made.add(self.ops)
     # Such as summaries: they read what a step has made, and no plain op.
@@ -238,6 +300,10 @@ class Partitioner:
     for op in self.batch.parts:
       if op not in self._of_inputs:
         feeds.refuse(op)
+    firsts = {op: made.copies(op)[0] for op in self._recomputed}
+    self.recomputed = {
+      x.name: self.stages[op] for op, x in firsts.items() if x is not None
+    }
     device_assignment.leave_other_devices(self._graph.get_operations())
     for segment, passes in enumerate(self.passes):
       for own, cells_of_ops in zip(self._slices, self.cells, strict=True):
@@ -245,7 +311,8 @@ class Partitioner:
         for op, of_op in passes.items():
           for number, copy in enumerate(made.copies(op)[own.start : own.stop]):
             if copy is not None:
-              cells_of_ops[copy.name] = Cell(of_op.stage, number, of_op.phase)
+              cell = Cell(of_op.stage, number, of_op.phase)
+              cells_of_ops.setdefault(copy.name, cell)
     self._forward = of_slices.union(self._graph.get_operations()) - (
       before - of_slices
     )
@@ -338,14 +405,43 @@ class Partitioner:
         if number in own and add is not None:
           cell = Cell(of_sum.stage, number - own[0], of_sum.phase)
           found.setdefault(cell, []).append(add)
-    copies = {op: made.copies(op) for op in passes}
+    copies = {op: list(made.copies(op)) for op in passes}
+    for op in self._recomputed.keys() & copies.keys():
+      for number in self._kept:
+        copies[op][own[number]] = None  # It reads what is kept.
+    done = {op: x for op, x in passes.items() if any(copies[op])}
     ordering.order_cells(
       self.schedule,
-      cells.ends_of_passes(self.schedule, passes, self.stages),
+      cells.ends_of_passes(self.schedule, done, self.stages),
       lambda number, op: copies[op][own[number]],
       sums,
       elsewhere,
     )
+
+  def _plan_products(self, mode: str) -> dict[str, WeightProduct]:
+    """Returns the products of several slices, by the names of their sums."""
+    schedule = self.schedule
+    found: dict[str, WeightProduct] = {}
+    for reshard in self.reshards if mode != "each" else ():
+      if reshard.kind is not reshards.Kind.REDUCE:
+        continue
+      tensor = self._graph.get_tensor_by_name(reshard.tensor)
+      product = weight_products.plan_product(
+        tensor,
+        mode,
+        schedule.num_micro_batches // schedule.num_rounds,
+        self._backward,
+        self.stages,
+        self._late.waits,
+        self._slices[-1].stop,
+      )
+      how = None if product is None else self.batch.parts.get(product.op)
+      if product is None or how is None:
+        continue
+      axes = [x.axis for x in how.reads if isinstance(x, Shard)]
+      if axes == [*product.axes]:
+        found[tensor.name] = product
+    return found
 
   def _report(self) -> batch_report.Segments:
     """Returns what the plan says of the batch."""
@@ -383,6 +479,17 @@ class Partitioner:
     stage, phase = self.passes[segment][op]
     last = self._last_phases[segment]
     return cells.Pass(stage, max(phase, min(last, Phase.BACKWARD)))
+
+  def _kept_of_recomputed(
+    self,
+  ) -> dict[tuple[tf.Operation, int], tf.Operation]:
+    """Returns what is kept, for slices that compute nothing again."""
+    return {
+      (op, own[number]): original
+      for op, original in self._recomputed.items()
+      for own in self._slices
+      for number in self._kept
+    }
 
   def _depends_on_state(self) -> list[tf.Operation]:
     """Returns ops that make something else whenever they are executed."""

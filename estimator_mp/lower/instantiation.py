@@ -18,6 +18,7 @@ unless somebody fetches it by its name.
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import TypeAlias
 
 from compat.private import graph_edits
@@ -31,6 +32,8 @@ from estimator_mp.graph import frames as frames_lib
 from estimator_mp.graph.definitions import Definitions
 from estimator_mp.graph.frames import Frame, Frames
 from estimator_mp.lower import exchanges
+from estimator_mp.pipeline import weight_products
+from estimator_mp.pipeline.weight_products import WeightProduct
 from estimator_mp.plan import late_waits
 from estimator_mp.plan.late_waits import LateWaits
 from estimator_mp.propagate.layouts import (
@@ -103,6 +106,10 @@ class Instantiation:
     ),
     order_of: Callable[[tf.Operation], Sequence[int]] | None = None,
     late: LateWaits = late_waits.AS_THEY_ARE,
+    products: Mapping[str, WeightProduct] = MappingProxyType({}),
+    in_place: Mapping[tuple[tf.Operation, int], tf.Operation] = (
+      MappingProxyType({})
+    ),
   ):
     """Starts with nothing.
 
@@ -127,6 +134,10 @@ class Instantiation:
         make what an op makes, and in which it is added up; by default that of
         their numbers.
       late: What ops wait for.
+      products: By the names of sums of slices, the products of which several
+        slices make one.
+      in_place: For an op and the number of a slice another op, whose copy the
+        slice has in its place.
     """
     self._graph = graph
     self.definitions = Definitions(graph)
@@ -148,6 +159,8 @@ class Instantiation:
     self._device_of = device_of
     self._frames = frames
     self._late = late
+    self._products = products
+    self._in_place = in_place
     self._mirror_of = mirror_of
     self._is_aggregated = is_aggregated
     self._order_of = order_of or (lambda op: range(len(slices[0])))
@@ -416,6 +429,8 @@ class Instantiation:
     it sends one sum.
     """
     by_device = self._terms_by_device(tensor, own[0])
+    if tensor.name in self._products:
+      return self._sum_of_products(self._products[tensor.name], own)
     if len(by_device) < 2:
       with self.on(tensor.op, own[0]):
         parts = [self._part(tensor, number) for number in own]
@@ -431,6 +446,28 @@ class Instantiation:
         sums.append(self._accumulate(terms[0], own, parts))
     with self.on(tensor.op, own[0]):
       return self._add(tensor, sums, "sum")
+
+  def _sum_of_products(self, product: WeightProduct, own: Sequence[int]) -> str:
+    """Returns the sum of a replica's products, of which several are one."""
+    op, joined = product.op, ""
+    reads = self._batch.parts[op].reads
+    for group in weight_products.groups(self._order_of(op), product.group):
+      numbers = [own[place] for place in group]
+      with self.on(op, own[0]):
+        operands = []
+        for x, read in zip(op.inputs, reads, strict=True):
+          assert isinstance(read, Shard)
+          parts = [self._read(x, read, number) for number in numbers]
+          operands.append(self._concat(x, read, parts))
+        made = self.definitions.copy(op, f"products/{op.name}", operands, ())
+        ends = [made]
+        if joined:
+          made = self._reduce(op.outputs[0], joined, made)
+          ends.append(made)
+      joined = made
+      added = self.accumulated.setdefault(op, [])
+      added += [(numbers[-1], _op_name(x)) for x in ends]
+    return joined
 
   def _terms_by_device(
     self, tensor: tf.Tensor, number: int
@@ -934,6 +971,9 @@ class Instantiation:
       return
     names: list[str] = []
     for number, place in enumerate(places):
+      if (op, number) in self._in_place:
+        names.append(self._copies[self._in_place[op, number]][number])
+        continue
       with self.on(op, number), self._at(place):
         names.append(_op_name(self._copy(op, reads[number], number)))
     count = len(op.outputs)

@@ -91,6 +91,7 @@ def plan_recomputation(
   passes: Mapping[tf.Operation, cells.Pass],
   stages: Collection[int],
   differs: Callable[[tf.Tensor], bool],
+  kept: Collection[tf.Operation] = (),
 ) -> Recomputation:
   """Returns the ops that are run again for the backward passes of some stages.
 
@@ -99,8 +100,9 @@ def plan_recomputation(
     passes: The passes that its ops are part of.
     stages: The stages that keep no activations.
     differs: Says whether a tensor differs between micro-batches.
+    kept: Further ops that are not run again.
   """
-  once = _run_once(ops, differs)
+  once = _run_once(ops, differs) | {*kept}
   reads = [
     Read(op, index, tensor, passes[op].stage)
     for op in ops

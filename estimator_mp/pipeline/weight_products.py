@@ -10,6 +10,7 @@ written to memory and read again for each micro-batch.
 """
 
 import dataclasses
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 from compat.private import graph_reads
@@ -47,6 +48,7 @@ def plan_product(
   made: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
   waits: Waits = AS_THEY_ARE,
+  num_slices: int = 1,
 ) -> WeightProduct | None:
   """Returns how a gradient is made of several micro-batches at once, if it is.
 
@@ -61,6 +63,7 @@ def plan_product(
     made: The ops that were made for gradients.
     stages: The stages where ops are placed.
     waits: The control dependencies of ops.
+    num_slices: How many slices the op is of, if it is not that of one.
   """
   op = gradient.op
   while op.type == "Identity" and stages.get(op) == stages.get(_source(op)):
@@ -71,7 +74,9 @@ def plan_product(
     return None
   if op not in made or graph_reads.outermost_loop(op) is not None:
     return None
-  group = count if mode == "batched" else min(count, _affordable(op))
+  group = (
+    count if mode == "batched" else min(count, _affordable(op, num_slices))
+  )
   return WeightProduct(op, group) if group > 1 else None
 
 
@@ -79,11 +84,13 @@ def _source(op: tf.Operation) -> tf.Operation:
   return op.inputs[0].op
 
 
-def _affordable(op: tf.Operation) -> int:
+def _affordable(op: tf.Operation, num_slices: int) -> int:
   """Returns of how many micro-batches operands are as small as the product."""
   if not all(tensor.shape.is_fully_defined() for tensor in op.inputs):
     return 1
-  kept = sum(tensor.shape.num_elements() for tensor in op.inputs)
+  kept = sum(
+    math.ceil(tensor.shape.num_elements() / num_slices) for tensor in op.inputs
+  )
   size = op.outputs[0].shape.num_elements()
   return int(size // max(kept, 1))
 

@@ -48,9 +48,9 @@ class ZeroShards:
 
     Args:
       variables: The ops of variables, placed on their stages in replica 0. One
-        that functions read (such as a functional loop) stays in replica 0,
-        where these are. One that is colocated with another, such as its
-        average, is in the same shard.
+        that a function reads beside others (such as a functional loop) stays
+        in replica 0, where that is. One that is colocated with another, such as
+        its average, is in the same shard.
       device_of: For each replica, from devices of replica 0 to its own.
 
     Returns:
@@ -132,9 +132,19 @@ def devices_of_updates(
 
 
 def _is_movable(variable: tf.Operation) -> bool:
-  """Whether a variable is read and written by simple ops only."""
+  """Whether all that uses a variable can be where it is.
+
+  A call that uses other variables, too, cannot.
+  """
+
+  def follows(op: tf.Operation) -> bool:
+    if not op_types.is_call(op):
+      return op.type in op_types.STATE_READS or op_types.is_write(op)
+    handles = [x for x in op.inputs if x.dtype == tf.resource]
+    return {variables_lib.variable_of(x) for x in handles} == {variable}
+
   return variable.type == "VarHandleOp" and all(
-    op.type in op_types.STATE_READS or op_types.is_write(op)
+    follows(op)
     for op in variables_lib.users(variable.outputs[0])
     if op.type not in op_types.PASSES_HANDLE
   )

@@ -49,6 +49,14 @@ class DriverTest(parameterized.TestCase):
     _config("stage:2", num_micro_batches=4, schedule="auto"),
     _config("stage:2", gradient_accumulation_steps=2, num_micro_batches=2),
     _config("data:2", aggregation="collective"),
+    _config("stage:2", num_micro_batches=4, weight_gradients="batched"),
+    _config("stage:2", num_micro_batches=4, recompute="always"),
+    _config(
+      "data:2,stage:2",
+      num_micro_batches=2,
+      schedule="gpipe",
+      recompute="except_last",
+    ),
   )
   def test_steps_are_the_plain_models(self, config):
     batch = _BATCH, _LABELS
@@ -95,11 +103,9 @@ class DriverTest(parameterized.TestCase):
 
   @parameterized.parameters(
     ({"mesh": "model:2"},),
-    ({"mesh": "stage:2", "recompute": "always"},),
     ({"mesh": "stage:2", "transfer_dtype": "float16"},),
     ({"mesh": "stage:2", "batch_norm": "per_micro_batch"},),
     ({"mesh": "stage:2", "aggregation": "horovod"},),
-    ({"mesh": "stage:2", "weight_gradients": "batched"},),
   )
   def test_what_it_does_not_know_is_left_to_the_conductor(self, options):
     config = estimator_mp.ShardingConfig(**options)

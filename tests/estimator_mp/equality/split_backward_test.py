@@ -128,20 +128,17 @@ class GraphTest(absltest.TestCase):
 
   def test_an_update_waits_for_its_own_gradient_alone(self):
     program = self._program("mlp_adam")
-    totals = {  # What a bridge hands to who fetches it, others read directly.
-      name: gradient.op.inputs[0].op
-      for name, gradient in program.gradients.items()
-    }
     updates = [
       op
       for op in program.graph.get_operations()
       if op.type.startswith("ResourceApply")
     ]
     self.assertLen(updates, 8)
+    gradients = {op: op.inputs[-1].op for op in updates}
     for op in updates:
       before = traversal.ops_run_with(op)
-      awaited = [name for name, total in totals.items() if total in before]
-      self.assertEqual(awaited, [op.inputs[0].op.name])
+      awaited = [x for x, gradient in gradients.items() if gradient in before]
+      self.assertEqual(awaited, [op])
 
 
 if __name__ == "__main__":
