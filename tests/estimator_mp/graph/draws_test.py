@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 
 import estimator_mp
 from tests import tiers
@@ -149,7 +150,9 @@ def _model(drop, features, labels, mode):
 def _masks(graph):
   """Returns the masks of all micro-batches, those of replica 0 first."""
   names = [op.name for op in graph.get_operations()]
-  found = [n for n in names if n.endswith("/mask") and "recompute" not in n]
+  copies = re.compile(r"(slice|micro|replica)_.*/mask")
+  found = [n for n in names if copies.fullmatch(n)]
+  found = [n for n in found if "recompute" not in n]
   found.sort(key=lambda n: (n.startswith(("micro", "replica")), n[:7], n))
   return [graph.get_tensor_by_name(f"{n}:0") for n in found or ["mask"]]
 
