@@ -63,9 +63,8 @@ def partitions(
   """
   if os.environ.get(SWITCH) != "1" or has_servers:
     return False
-  default = ShardingConfig()
-  others = [x.name for x in dataclasses.fields(config) if x.name not in _KNOWN]
-  if any(getattr(config, name) != getattr(default, name) for name in others):
+  others = [x for x in dataclasses.fields(config) if x.name not in _KNOWN]
+  if any(getattr(config, x.name) != x.default for x in others):
     return False
   return config.aggregation in _AGGREGATIONS and mesh.axis_size("model") == 1
 

@@ -554,7 +554,7 @@ class Partitioner:
     """Whether slices draw random numbers of their own in place of an op."""
     if not self._draws_per_slice:
       return False
-    return draws.has_seed(op.node_def) or op.type in op_types.SEED_INPUTS
+    return draws.may_differ(op.node_def) or op.type in op_types.SEED_INPUTS
 
   def _starts(self, size: Size) -> Partition | None:
     """Returns how something new is split that has a size."""
@@ -577,8 +577,8 @@ class Partitioner:
     """
     found = set(traversal.ops_run_with(*self._of_examples))
     for op in self.ops:
-      is_free = op.op_def.is_stateful or op.type in op_types.RANDOM
-      if is_free:
+      has_state = op.op_def.is_stateful and op.type != "Assert"
+      if has_state or op.type in op_types.RANDOM:
         continue
       if all(x in found for x in traversal.sources(op)) or (
         op.type in MEASURES and self._is_of_sizes(op, found)

@@ -117,6 +117,12 @@ class ReplicaOptions(MeshOptions):
       )
     if self.variables == "mirrored" and self.optimizer_state == "replicated":
       return
+    if self.variables == "shared" and self.optimizer_state == "sharded":
+      raise ValueError(
+        'optimizer_state="sharded" lets replicas update a share of their '
+        'mirrors each, but with variables="shared" only the first one has '
+        'variables; use variables="mirrored", or optimizer_state="replicated"'
+      )
     is_plain = self.aggregation in ("auto", "copy", HOROVOD)
     is_exact = self.compression == "none" and self.sparse_as_dense is None
     if not (is_plain and is_exact):

@@ -32,10 +32,20 @@ def has_seed(node: tf.compat.v1.NodeDef) -> bool:
       one that is deterministic always draws the same for all examples.
   """
   attributes = node.attr
-  if "seed2" not in attributes:
-    return False
+  return may_differ(node) and bool(
+    attributes["seed"].i or attributes["seed2"].i
+  )
+
+
+def may_differ(node: tf.compat.v1.NodeDef) -> bool:
+  """Whether an op may draw other numbers for other examples.
+
+  Args:
+    node: The op.
+  """
+  attributes = node.attr
   is_fixed = "deterministic" in attributes and attributes["deterministic"].b
-  return not is_fixed and bool(attributes["seed"].i or attributes["seed2"].i)
+  return "seed2" in attributes and not is_fixed
 
 
 def reseed(node: tf.compat.v1.NodeDef, seed: int, number: int) -> None:

@@ -671,10 +671,27 @@ class Instantiation:
     whole = self._whole_for(tensor, number)
     key = "slice", whole, shard
     if key not in self._pieces:
-      with self.on(tensor.op, 0):
+      with self.definitions.on(self._place_of_cut(tensor, shard)):
         name = f"slice/{tensor.op.name}"
         self._pieces[key] = self._split(whole, tensor, shard, name)
     return self._pieces[key][number]
+
+  def _place_of_cut(self, tensor: tf.Tensor, shard: Shard) -> str:
+    """Returns where a tensor is cut: where all slices read it, if they do.
+
+    So it is sent once, and not slice by slice.
+    """
+    readers = {
+      self._device_of(op, 0)
+      for op in tensor.consumers()
+      for x, read in zip(
+        op.inputs, getattr(self._batch.parts.get(op), "reads", ()), strict=False
+      )
+      if x.name == tensor.name and read == shard
+    }
+    if len(readers) == 1 and len(self._replicas) == 1:
+      return readers.pop()
+    return self._device_of(tensor.op, 0)
 
   def _repeat(self, tensor: tf.Tensor, shard: Shard, number: int) -> str:
     """Returns a slice's part of a tensor after it has been repeated."""

@@ -12,7 +12,6 @@ BatchMatMul: b... m k ~adj_x, b... k n ~adj_y -> b... m n; sum, bilinear
 BatchMatMulV2 BatchMatMulV3:
   ... m k ~adj_x, ... k n ~adj_y -> ... m n; sum, bilinear
 
-SparseTensorDenseMatMul: =, =, =, K n ~adjoint_b -> _ n
 Cross: ... X, ... X -> ... X; bilinear
 
 Cholesky MatrixInverse MatrixLogarithm MatrixSquareRoot: b... M N -> b... M N
@@ -27,6 +26,19 @@ FFT IFFT: b... X -> b... X; linear
 FFT2D IFFT2D: b... X Y -> b... X Y; linear
 FFT3D IFFT3D: b... X Y Z -> b... X Y Z; linear
 """)
+
+
+@TABLE.rule("SparseTensorDenseMatMul")
+def _sparse_product(op: tf.Operation, shapes: Shapes) -> Rule | None:
+  """By columns of the dense matrix; the sparse one says how many rows."""
+  columns: tuple[Label, ...] = ("K", "n")
+  if op.get_attr("adjoint_b"):
+    columns = ("n", "K")
+  value = shapes.value(op.inputs[2])
+  sizes = {}
+  if value is not None and value.shape == (2,):
+    sizes[0, 0] = value[1 if op.get_attr("adjoint_a") else 0]
+  return Rule((Whole(), Whole(), Whole(), columns), ((None, "n"),), sizes=sizes)
 
 
 @TABLE.rule("Einsum")

@@ -14,6 +14,8 @@ SoftmaxCrossEntropyWithLogits: ... C, ... C -> ..., ... C
 NthElement: b... _, = -> b...
 TopKV2: b... _, = -> b... _, b... _
 LowerBound UpperBound: b _, b v -> b v
+Unique: X -> _, X
+UniqueWithCounts: X -> _, X, _
 InTopK InTopKV2: n _, n, =* -> n
 """)
 

@@ -327,6 +327,14 @@ CONFIGS = (
   ({"num_micro_batches": 1.5}, "num_micro_batches=1.5|give an integer"),
   ({"schedule": "x"}, "schedule='x'|use one of none, gpipe, 1f1b, "),
   ({"top_k_fraction": "x"}, "top_k_fraction='x'|give a number"),
+  (
+    {
+      "mesh": "data:2",
+      "variables": "shared",
+      "optimizer_state": "sharded",
+    },
+    'optimizer_state="sharded"|variables="shared"|variables="mirrored"',
+  ),
   ({"split": "Auto"}, "split='Auto'|\"auto\""),
   ({"split": {"a": 1}}, "split={'a': 1}|\"auto\""),
   ({"split": ()}, 'split=()|(".*", None)|split="auto"'),
