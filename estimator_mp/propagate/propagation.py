@@ -105,6 +105,8 @@ class Propagation:
     self._refused: dict[Hashable, tf.Operation] = {}
     # What ops read that loops begin with, and that come back in them.
     self._wanted: dict[tf.Operation, Layout] = {}
+    # How the elements are split of lists that are made of one tensor.
+    self._elements: dict[tf.Operation, Shard] = {}
 
   def run(self, ops: Sequence[tf.Operation]) -> None:
     """Decides on ops.
@@ -114,9 +116,9 @@ class Propagation:
         (`frames.in_order`).
     """
     self._regions = regions.find(ops, self._frames, self._shapes)
-    refused = None
-    while refused != len(self._refused):
-      refused = len(self._refused)
+    known = None
+    while known != (len(self._refused), len(self._elements)):
+      known = len(self._refused), len(self._elements)
       self.layouts, self.parts = dict(self._roots), {}
       self._wanted = {}
       for loop, own in itertools.groupby(ops, self._frames.loop):
@@ -174,7 +176,7 @@ class Propagation:
   def _check_containers(self) -> None:
     """Refuses regions in which containers change their layouts.
 
-    Only those with nothing in them may.
+    Only those with nothing in them may. What a list is made of is cut before.
     """
     for op, region in self._regions.items():
       how = self.parts.get(op)
@@ -187,6 +189,13 @@ class Propagation:
           and isinstance(read, Shard | Partial)
           and tensor.op.type not in control_flow.EMPTY
         ):
+          is_of_one = tensor.op.type == "TensorListFromTensor"
+          if (
+            is_of_one
+            and isinstance(read, Shard)
+            and self._elements.setdefault(tensor.op, read) == read
+          ):
+            continue
           self._refused.setdefault(region, op)
 
   def _leave_whole_regions(self) -> None:
@@ -257,6 +266,8 @@ class Propagation:
     wanted = self._wanted.get(op)
     if wanted is not None:
       return Parts((wanted,), (wanted,))
+    if op in self._elements:
+      return self._list_of(op, self._elements[op], layouts)
     if op.type in op_types.ENTERS:
       (own,) = layouts
       if isinstance(own, Partial) and self._frames.read_in(op) is None:
@@ -283,6 +294,19 @@ class Propagation:
     if all(map(is_whole, layouts)):
       return Parts(layouts, mirrored)
     return Parts((ONCE,) * len(layouts), mirrored)
+
+  def _list_of(
+    self, op: tf.Operation, elements: Shard, layouts: Sequence[Layout]
+  ) -> Parts | None:
+    """Returns how a list is made of one tensor, with elements in parts."""
+    rule = self._shapes.rule(op)
+    labels = None if rule is None else rule.outputs[0]
+    if rule is None or labels is None or elements.axis >= len(labels):
+      return None
+    label = labels[elements.axis]
+    if label is None or not may_be_split(label):
+      return None
+    return self._along(op, rule, label, elements.partition, layouts)
 
   def _is_possible(self, op: tf.Operation, how: Parts) -> bool:
     """Whether parts of a region can read what they are to read.
@@ -504,6 +528,8 @@ class Propagation:
       return None
     if op.type == "Mean" and not tensor.dtype.is_floating:
       return None
+    if op.type in _SCATTERS and self._rows(tensor) is not None:
+      return None  # Each part would have rows for all examples.
     return Partial(rule.reduction)
 
 
@@ -540,6 +566,7 @@ _WORTH_SPLITTING = frozenset(
     "ResourceGather",
   ]
 )
+_SCATTERS = frozenset(["ScatterNd", "UnsortedSegmentSum"])
 _READS = frozenset(
   ["LookupTableFindV2", "ReadVariableOp", "ResourceGather", "ResourceGatherNd"]
 )
