@@ -241,6 +241,9 @@ def _attribute(value: Any) -> Any:
     return _AttrValue(s=value.encode())
   if isinstance(value, tf.TensorShape):
     return _AttrValue(shape=value.as_proto())
+  if isinstance(value, list) and all(isinstance(x, tf.DType) for x in value):
+    types = [x.as_datatype_enum for x in value]
+    return _AttrValue(list=_AttrValue.ListValue(type=types))
   if isinstance(value, list):
     shapes = [x.as_proto() for x in value]
     return _AttrValue(list=_AttrValue.ListValue(shape=shapes))

@@ -19,7 +19,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from compat.private import graph_edits
 from estimator_mp.analysis.symbolic_shapes import (
@@ -40,6 +40,7 @@ from estimator_mp.propagate.layouts import (
   MIRRORED,
   ONCE,
   Partial,
+  Partition,
   Read,
   Repeated,
   Shard,
@@ -72,6 +73,11 @@ _REDUCTIONS = {
 
 # Attributes by which ops have a loop, or a state, of their own.
 _NAMES_OF_STATES = frozenset(["frame_name", "stack_name", "tensor_array_name"])
+
+_OTHER_ROWS = (
+  "{} gathers rows of other examples than its own, which slices of the batch "
+  "do not have; leave num_micro_batches and the data axis out"
+)
 
 
 class Instantiation:
@@ -617,7 +623,7 @@ class Instantiation:
       value = self._shapes.value(tensor)
       assert value is not None
       sizes = np.array(value)
-      sizes[how.entry] = how.partition.parts[0]
+      sizes.flat[how.entry] = how.partition.parts[0]
       return self._sizes(sizes, tensor.dtype, number)
     if isinstance(how, Repeated):
       return self._repeat(tensor, how.shard, number)
@@ -980,6 +986,13 @@ class Instantiation:
             for tensor, read in zip(inputs, how.reads, strict=True)
           ]
         )
+    if how.places is not None:
+      index, partition = how.places
+      for number, read in enumerate(reads):
+        with self.on(op, number):
+          read[index] = self._own_places(
+            op, index, partition, read[index], number
+          )
     if how.exchanges:
       for number, read in enumerate(reads):
         read[0] = self._after(op, read[0], number)
@@ -996,6 +1009,49 @@ class Instantiation:
     count = len(op.outputs)
     self._copies[op] = names
     self._outputs[op] = [[f"{x}:{i}" for i in range(count)] for x in names]
+
+  def _own_places(
+    self,
+    op: tf.Operation,
+    index: int,
+    partition: Partition,
+    places: str,
+    number: int,
+  ) -> str:
+    """Returns places of a slice, counted from its own first one on.
+
+    That they are of the slice is checked when a step runs.
+    """
+    dtype = op.inputs[index].dtype
+    begin: int | str = 0
+    for before in self._slices[:number]:
+      size = self._size(partition.parts[0], before)
+      begin = self._binary("AddV2", begin, size)
+    end = self._size(partition.parts[0], number)
+    name = f"slice_{number}/{op.name}/places"
+
+    def make(op_type: str, *read: str, **fields: Any) -> str:
+      return self.definitions.add(op_type, name, read, **fields)
+
+    own = places
+    if number:
+      own = make("Sub", places, self._scalar(begin, dtype), T=dtype)
+    zero, last = (self._scalar(x, dtype) for x in (0, end))
+    is_own = make(
+      "LogicalAnd",
+      make("GreaterEqual", own, zero, T=dtype),
+      make("Less", own, last, T=dtype),
+    )
+    rank = len(self.shape(op.inputs[index]))
+    axes = self._constant(tuple(range(rank)), tf.int32)
+    all_own = make("All", is_own, axes, keep_dims=False, Tidx=tf.int32)
+    text = self.definitions.constant(
+      f"{name}/text", np.array(_OTHER_ROWS.format(op.name)), tf.string
+    )
+    check = make("Assert", all_own, text, T=[tf.string])
+    return self.definitions.add(
+      "Identity", name, [own], [_op_name(check)], T=dtype
+    )
 
   def _waits(self, op: tf.Operation, number: int) -> list[str]:
     """Returns what a slice's copy of an op waits for."""

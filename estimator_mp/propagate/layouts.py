@@ -144,8 +144,11 @@ class Parts:
     reads: What they read of each input.
     outputs: The layouts of what they make.
     exchanges: Whether they are no copies of the op, but exchange results.
+    places: The number of an input whose entries are places in a dimension that
+      is split so: parts count from their own first place on.
   """
 
   reads: tuple[Read, ...]
   outputs: tuple[Layout, ...]
   exchanges: bool = False
+  places: tuple[int, Partition] | None = None

@@ -491,7 +491,14 @@ class Propagation:
       if read is None:
         return None
       reads.append(read)
-    return Parts(tuple(reads), tuple(outputs), label in rule.exchanged)
+    counted = None
+    if rule.places is not None and rule.places[1] == label:
+      index, _, size = rule.places
+      own = partition.of(size)
+      if own is None or op in self._regions:
+        return None
+      counted = index, own
+    return Parts(tuple(reads), tuple(outputs), label in rule.exchanged, counted)
 
   def _sizes(self, tensor: tf.Tensor, how: SizesOf, made: Layout) -> Read:
     """Returns what parts read of an input that has the sizes of an output."""
@@ -499,8 +506,10 @@ class Propagation:
     value = self._shapes.value(tensor)
     if entry is None or not isinstance(made, Shard):
       return ONCE
-    if value is None or not value.ndim or entry >= len(value):
+    if value is None or entry >= value.size:
       return ONCE  # It says nothing of elements, or that they are lists.
+    if not value.ndim and value[()] == -1:
+      return ONCE
     return Sizes(entry, made.partition)
 
   def _made(

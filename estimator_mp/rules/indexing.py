@@ -5,6 +5,7 @@ What parts put at indices adds up, or is the largest of all parts.
 """
 
 from estimator_mp.graph import op_types
+from estimator_mp.rules import places
 from estimator_mp.rules.rule import (
   Label,
   Labels,
@@ -55,10 +56,23 @@ def _gather(op: tf.Operation, shapes: Shapes) -> Rule | None:
   own[axis] = None
   picks = numbered(len(indices), "i")
   picks[:num_batch] = own[:num_batch]
+  own_rows = axis == num_batch == 0 and places.begin_with_examples(
+    op.inputs[1], values[0], shapes
+  )
+  if own_rows:
+    own[0] = picks[0] = "rows"
   output = (*own[:axis], *picks[num_batch:], *own[axis + 1 :])
   others = [Whole()] * (len(op.inputs) - 2)
   linear = (frozenset([0]),) if op.inputs[0].dtype.is_floating else ()
-  return Rule((tuple(own), tuple(picks), *others), (output,), None, linear)
+  return Rule(
+    (tuple(own), tuple(picks), *others),
+    (output,),
+    None,
+    linear,
+    {(0, 0): indices[0]} if own_rows else {},
+    is_proportional=own_rows,
+    places=(1, "rows", values[0]) if own_rows else None,
+  )
 
 
 @TABLE.rule("ResourceGather")
@@ -230,6 +244,14 @@ def _unsorted_segments(op: tf.Operation, shapes: Shapes) -> Rule | None:
   if values is None or ids is None:
     return None
   rows, rest = _labels("r", len(ids)), _labels("d", len(values) - len(ids))
+  if count and places.begin_with_examples(op.inputs[1], count[0], shapes):
+    return Rule(
+      (rows + rest, rows, SizesOf(0, (0,))),
+      ((rows[0], *rest),),
+      sizes={(0, 0): count[0]},
+      is_proportional=True,
+      places=(1, "r0", count[0]),
+    )
   return Rule(
     (rows + rest, rows, Whole()),
     ((None, *rest),),

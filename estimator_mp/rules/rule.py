@@ -92,6 +92,9 @@ class Rule:
       what they have computed: `lower.exchanges` says how. Outputs without the
       label are whole. They are only split along it if the input of the number
       that it leads to is.
+    places: The number of an input, a label, and a size: its entries are places
+      in a dimension with the label, of that size. A part counts them from its
+      own first one on.
     is_alike: Whether outputs that lack a label are the same for all parts along
       it, such as the length of a list.
     is_tuple: Whether each output is the input of its number, whatever that is.
@@ -109,6 +112,7 @@ class Rule:
   is_proportional: bool = False
   nonempty: bool = False
   exchanged: Mapping[Label, int] = dataclasses.field(default_factory=dict)
+  places: tuple[int, Label, Size] | None = None
   is_alike: bool = False
   is_tuple: bool = False
   attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)

@@ -61,7 +61,7 @@ class PlacesTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
     with self.assertRaisesRegex(
       tf.errors.InvalidArgumentError,
-      "GatherV2 gathers rows of other examples .*leave num_micro_batches and",
+      "gathers rows of other examples .*leave num_micro_batches and",
     ):
       _train(config, size, where)
 
