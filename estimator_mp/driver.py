@@ -23,7 +23,12 @@ from estimator_mp.capture import graph_checks, micro_batches
 from estimator_mp.config import algorithms
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config.sharding_config import ShardingConfig
-from estimator_mp.graph import batch_inputs, device_assignment, traversal
+from estimator_mp.graph import (
+  batch_inputs,
+  device_assignment,
+  savers,
+  traversal,
+)
 from estimator_mp.lower import initial_values, ordering, sends
 from estimator_mp.placement import contents, transfers
 from estimator_mp.plan import collective_order, sharding_plan
@@ -164,7 +169,7 @@ class Driver:
     fetches = _fetches(spec, self._mode)
     flat = tf.nest.flatten(fetches, expand_composites=True)
     places = [i for i, x in enumerate(flat) if _is_fetched(x)]
-    results = [spec.predictions, spec.loss]
+    results = [None if self._mode == TRAIN else spec.predictions, spec.loss]
     purpose = Purpose(
       self._mode,
       self._saved,
@@ -179,6 +184,8 @@ class Driver:
     )
     for i, found in zip(places, made.lower(), strict=True):
       flat[i] = found
+    of_savers = savers.saver_ops(self._graph.get_operations())
+    device_assignment.follow_variables(savers.work_on_variables(of_savers))
     packed = tf.nest.pack_sequence_as(fetches, flat, expand_composites=True)
     spec = spec._replace(**packed)
     if self._mode == TRAIN:

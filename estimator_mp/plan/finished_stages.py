@@ -1,5 +1,6 @@
 """The stages of a finished graph: each op of a step on one of them."""
 
+import itertools
 from collections.abc import Collection, Sequence
 
 from compat.private import graph_reads
@@ -57,13 +58,22 @@ def plan_stages(
     ValueError: If the model cannot be placed as the configuration says.
   """
   of_gradients = {x for op in backward for x in _differentiated(op)}
-  of_gradients = of_gradients or {x.op for x in purpose.results}
-  targets = [op for op in ops if op in of_gradients and op not in backward]
+  of_gradients |= {x.op for x in purpose.results}
+  known = [op for op in ops if op in of_gradients and op not in backward]
+  before = set(
+    traversal.ancestors([x for op in known for x in traversal.inputs(op)], ops)
+  )
+  targets = [op for op in known if op not in before]
   leading = {
     op
     for op in traversal.ancestors(targets, ops)
     if not graph_reads.is_of_gradient(op)  # As the lists of a loop are.
   }
+  # What was there before there were gradients, such as metrics, is of the
+  # forward pass, too.
+  leading.update(
+    itertools.takewhile(lambda op: not graph_reads.is_of_gradient(op), ops)
+  )
   forward = [op for op in ops if op in leading]
   rest = [op for op in ops if op not in leading]
   planner = StagePlanner(

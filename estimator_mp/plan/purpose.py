@@ -15,7 +15,8 @@ class Purpose:
     mode: A `tf.estimator.ModeKeys`.
     saved: The placement that training has saved, if the graph is for something
       else.
-    results: What ends the forward pass where there is no gradient.
+    results: What ends the forward pass: the loss; without gradients, the
+      predictions, too.
   """
 
   mode: str
