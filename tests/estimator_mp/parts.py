@@ -1,5 +1,7 @@
 """What models of tests are made of."""
 
+import inspect
+
 from estimator_mp.graph import batch_inputs
 
 import tensorflow as tf
@@ -17,6 +19,19 @@ def weight(name, shape, **fields):
 def inputs(*tensors):
   """Returns tensors as features whose first dimension is of examples."""
   return [batch_inputs.Input(x.op.name, x, 0) for x in tensors]
+
+
+def training_spec(model, features, labels):
+  """Returns what the model_fn of a model of the catalogue returns to train."""
+  known = {
+    "features": features,
+    "labels": labels,
+    "mode": tf.estimator.ModeKeys.TRAIN,
+    "params": model.params,
+    "config": tf.estimator.RunConfig(),
+  }
+  asked = inspect.signature(model.model_fn).parameters
+  return model.model_fn(**{k: x for k, x in known.items() if k in asked})
 
 
 def layer(net, name, units, activation=tf.tanh, **fields):

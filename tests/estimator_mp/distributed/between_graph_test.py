@@ -238,7 +238,11 @@ class GraphTest(parameterized.TestCase):
   @parameterized.parameters(
     ({"mesh": "data:2"}, {}, "mirrors would not be updated"),
     ({"mesh": "model:2"}, {}, "use stages, or leave ps out"),
-    (_SHARED | {"optimizer_state": "sharded"}, {}, "hold the slots of all"),
+    (
+      {"mesh": "stage:2", "optimizer_state": "sharded"},
+      {},
+      "hold the slots of all",
+    ),
     (_SHARED | {"split": [["table", "mod"]]}, {}, "they hold whole tables"),
     (
       {"mesh": "stage:1", "devices": ("/job:worker/task:1/cpu:0",)},

@@ -5,7 +5,6 @@ and the steps of that are the plain graph's.
 """
 
 import functools
-import inspect
 import itertools
 import random
 
@@ -79,15 +78,7 @@ def _train(model, size, config=None):
     )
     features, labels = batches.get_next()
     _v1.train.get_or_create_global_step()
-    known = {
-      "features": features,
-      "labels": labels,
-      "mode": tf.estimator.ModeKeys.TRAIN,
-      "params": model.params,
-      "config": tf.estimator.RunConfig(),
-    }
-    asked = inspect.signature(model.model_fn).parameters
-    spec = model.model_fn(**{k: x for k, x in known.items() if k in asked})
+    spec = parts.training_spec(model, features, labels)
     variables = _v1.global_variables()
     start = [
       _v1.global_variables_initializer(),

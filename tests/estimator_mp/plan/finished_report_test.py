@@ -1,7 +1,5 @@
 """How much of ordinary models is in parts, by their finished graphs."""
 
-import inspect
-
 import estimator_mp
 from estimator_mp import partitioner
 from tests import tiers
@@ -35,15 +33,7 @@ class FinishedReportTest(parameterized.TestCase):
       )
       features, labels = batches.get_next()
       _v1.train.get_or_create_global_step()
-      known = {
-        "features": features,
-        "labels": labels,
-        "mode": tf.estimator.ModeKeys.TRAIN,
-        "params": model.params,
-        "config": tf.estimator.RunConfig(),
-      }
-      asked = inspect.signature(model.model_fn).parameters
-      spec = model.model_fn(**{k: x for k, x in known.items() if k in asked})
+      spec = parts.training_spec(model, features, labels)
       config = estimator_mp.ShardingConfig("data:2")
       examples = [
         x for x in tf.nest.flatten((features, labels)) if x.shape.rank
