@@ -22,7 +22,7 @@ from estimator_mp.analysis.symbolic_shapes import (
   MEASURES,
   SymbolicShapes,
 )
-from estimator_mp.capture import batch_size
+from estimator_mp.capture import batch_size, replica_batches
 from estimator_mp.config import sharding_config
 from estimator_mp.config.schedules.orders import AUTO
 from estimator_mp.config.schedules.schedule import Cell, Phase, Schedule
@@ -40,7 +40,12 @@ from estimator_mp.graph.calls import inlining
 from estimator_mp.graph.frames import Frames
 from estimator_mp.graph.ledger import Ledger
 from estimator_mp.lower import ordering, recompute
-from estimator_mp.lower.instantiation import SLICE, Fetch, Instantiation
+from estimator_mp.lower.instantiation import (
+  SLICE,
+  Fetch,
+  Instantiation,
+  ReadApart,
+)
 from estimator_mp.lower.replicas import Replicas
 from estimator_mp.pipeline import (
   auto_schedule,
@@ -128,6 +133,7 @@ class Partitioner:
       config, mesh, Ledger(self._graph), len(self._slices)
     )
     self.sums: list[tuple[gradient_sums.GradientSum, ...]] = []
+    self._read_apart = ReadApart()
     self._num_examples = self._checked_size() if self.has_slices else None
     self._inline(op_types.FUNCTION_CALLS)
     if purpose.trains:
@@ -290,6 +296,7 @@ class Partitioner:
       self._late,
       self._products,
       self._kept_of_recomputed(),
+      self._read_apart,
     )
     made.add(self.ops)
     # Such as summaries: they read what a step has made, and no plain op.
@@ -617,6 +624,25 @@ class Partitioner:
         "num_micro_batches=1"
       )
     host = devices.host_of(self._mesh.device(stage=0))
+    count = self.schedule.num_micro_batches
+    batches = replica_batches.find(self._inputs, len(self._slices))
+    if batches is not None:
+      known = batches.known_size
+      sizes: Sequence[int | tf.Tensor] = [known or 0] * len(self._slices)
+      if known is None or known % count:
+        sizes = replica_batches.checked_sizes(batches, count)
+      self._read_apart = ReadApart(
+        {
+          x.value.name: [batch[number].value for batch in batches.inputs]
+          for number, x in enumerate(self._inputs)
+          if isinstance(x.value, tf.Tensor)
+        },
+        sizes,
+      )
+      if known is not None:
+        return None
+      with tf.compat.v1.device(host), tf.compat.v1.name_scope("check"):
+        return tf.add_n(sizes)
     return batch_size.batch_size(self._inputs, host).checked
 
   def _inline(self, types: Collection[str]) -> None:

@@ -16,6 +16,7 @@ unless somebody fetches it by its name.
 """
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
@@ -80,6 +81,24 @@ _OTHER_ROWS = (
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class ReadApart:
+  """The batches of replicas that read their own.
+
+  Attributes:
+    pieces: By the name of an input, what it is the concatenation of.
+    sizes: The numbers of examples of each.
+  """
+
+  pieces: Mapping[str, Sequence[tf.Tensor]] = dataclasses.field(
+    default_factory=lambda: MappingProxyType({})
+  )
+  sizes: Sequence[int | tf.Tensor] = ()
+
+
+_ONE_BATCH = ReadApart()
+
+
 class Instantiation:
   """The ops of slices, and what the rest of the graph reads in their place.
 
@@ -116,6 +135,7 @@ class Instantiation:
     in_place: Mapping[tuple[tf.Operation, int], tf.Operation] = (
       MappingProxyType({})
     ),
+    read_apart: ReadApart = _ONE_BATCH,
   ):
     """Starts with nothing.
 
@@ -144,6 +164,7 @@ class Instantiation:
         slices make one.
       in_place: For an op and the number of a slice another op, whose copy the
         slice has in its place.
+      read_apart: The batches of replicas, if each reads its own.
     """
     self._graph = graph
     self.definitions = Definitions(graph)
@@ -167,6 +188,7 @@ class Instantiation:
     self._late = late
     self._products = products
     self._in_place = in_place
+    self._read_apart = read_apart
     self._mirror_of = mirror_of
     self._is_aggregated = is_aggregated
     self._order_of = order_of or (lambda op: range(len(slices[0])))
@@ -674,6 +696,8 @@ class Instantiation:
 
   def _slice(self, tensor: tf.Tensor, shard: Shard, number: int) -> str:
     """Returns a slice's part of a tensor that is whole."""
+    if tensor.name in self._read_apart.pieces:
+      return self._slice_of_piece(tensor, shard, number)
     whole = self._whole_for(tensor, number)
     key = "slice", whole, shard
     if key not in self._pieces:
@@ -681,6 +705,20 @@ class Instantiation:
         name = f"slice/{tensor.op.name}"
         self._pieces[key] = self._split(whole, tensor, shard, name)
     return self._pieces[key][number]
+
+  def _slice_of_piece(
+    self, tensor: tf.Tensor, shard: Shard, number: int
+  ) -> str:
+    """Returns a slice's part of what its replica has read itself."""
+    replica = self._replica_of[number]
+    own = self._replicas[replica]
+    piece = self._read_apart.pieces[tensor.name][replica]
+    key = "slice", piece.name, shard
+    if key not in self._pieces:
+      with self.definitions.on(piece.device):
+        name = f"slice/{tensor.op.name}"
+        self._pieces[key] = self._split(piece.name, tensor, shard, name, own)
+    return self._pieces[key][number - own[0]]
 
   def _place_of_cut(self, tensor: tf.Tensor, shard: Shard) -> str:
     """Returns where a tensor is cut: where all slices read it, if they do.
@@ -722,11 +760,18 @@ class Instantiation:
     return self._pieces[key][number]
 
   def _split(
-    self, whole: str, tensor: tf.Tensor, shard: Shard, name: str
+    self,
+    whole: str,
+    tensor: tf.Tensor,
+    shard: Shard,
+    name: str,
+    numbers: Sequence[int] | None = None,
   ) -> list[str]:
-    count = len(self._slices)
+    """Returns the parts of slices: by default those of all."""
+    numbers = self._slices if numbers is None else numbers
+    count = len(numbers)
     part = shard.partition.parts[0]
-    sizes = [self._size(part, number) for number in self._slices]
+    sizes = [self._size(part, number) for number in numbers]
     axis = self._constant(shard.axis, tf.int32)
     fields = {"num_split": count, "T": tensor.dtype}
     waits = self._checks_of(tensor)
@@ -740,7 +785,7 @@ class Instantiation:
         "SplitV", name, [whole, vector, axis], waits, Tlen=tf.int32, **fields
       )
     stem = split.rpartition(":")[0]
-    return [f"{stem}:{number}" for number in self._slices]
+    return [f"{stem}:{place}" for place in range(count)]
 
   def _checks_of(self, tensor: tf.Tensor) -> list[str]:
     """Returns what checks the size of an input, if the graph says others'."""
@@ -894,15 +939,23 @@ class Instantiation:
 
   def _examples_of(self, number: int) -> int | str:
     """Returns how many examples a slice has: the first ones one more."""
-    total, count = self._shapes.num_examples, len(self._slices)
+    total: int | str | tf.Tensor
+    own: Sequence[int] = self._slices
+    if self._read_apart.sizes:
+      replica = self._replica_of[number]
+      own, total = self._replicas[replica], self._read_apart.sizes[replica]
+    elif isinstance(self._shapes.num_examples, int):
+      total = self._shapes.num_examples
+    else:
+      total = self._symbol(EXAMPLES, None)
+    count, place = len(own), number - own[0]
     if isinstance(total, int):
-      return total // count + (number < total % count)
+      return total // count + (place < total % count)
     key = "examples", number
     if key not in self._tensors:
-      whole = self._symbol(EXAMPLES, None)
-      assert isinstance(whole, str)
-      # (n + count - 1 - number) // count
-      more = self._binary("AddV2", whole, count - 1 - number)
+      whole = str(getattr(total, "name", total))
+      # (n + count - 1 - place) // count
+      more = self._binary("AddV2", whole, count - 1 - place)
       self._tensors[key] = self.definitions.add(
         "FloorDiv",
         f"sizes/slice_{number}",

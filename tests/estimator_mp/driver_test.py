@@ -5,6 +5,7 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp import driver
+from estimator_mp.capture import input_pieces
 from estimator_mp.graph import traversal
 from estimator_mp.plan import sharding_plan
 from tests.estimator_mp import programs, session_configs
@@ -184,6 +185,40 @@ class DriverTest(parameterized.TestCase):
     self.assertIsNotNone(sharding_plan.get_plan(graph).pipeline)
     for value, expected in zip(*reversed(found), strict=True):
       np.testing.assert_allclose(value, expected, 1e-5)
+
+  def test_a_batch_that_a_replica_has_read_is_not_sent(self):
+    """Seven and three examples, in two slices each: 4, 3, 2 and 1."""
+    found = []
+    for config in (None, _config("data:2", num_micro_batches=2)):
+      with tf.Graph().as_default() as graph:
+        tf.keras.utils.set_random_seed(11)
+        pieces = [
+          (
+            {"x": _v1.placeholder(tf.float32, [None, 4])},
+            _v1.placeholder(tf.float32, [None, 1]),
+          )
+          for _ in range(2)
+        ]
+        features, labels = input_pieces.join(pieces)
+        call = _model_fn
+        if config is not None:
+          call = estimator_mp.shard_model_fn(_model_fn, config)
+        spec = call(features, labels, mode=tf.estimator.ModeKeys.TRAIN)
+        scaffold = (spec.scaffold or _v1.train.Scaffold()).finalize()
+        feed = {}
+        for (x, y), rows in zip(
+          pieces, (slice(0, 7), slice(7, 10)), strict=True
+        ):
+          feed |= {x["x"]: _BATCH["x"][rows], y: _LABELS[rows]}
+        options = session_configs.config(device_count={"CPU": 2})
+        with _v1.Session(config=options) as session:
+          session.run([scaffold.init_op, scaffold.local_init_op])
+          fetches = [spec.loss, spec.train_op]
+          found.append([session.run(fetches, feed)[0] for _ in range(3)])
+        step = traversal.ops_run_with(*fetches)
+        self.assertEqual(features["x"].op in step, config is None)
+    np.testing.assert_allclose(found[1], found[0], 1e-5)
+    self.assertIsNotNone(sharding_plan.get_plan(graph))
 
   def test_it_is_asked_for(self):
     config = _config("stage:2")
