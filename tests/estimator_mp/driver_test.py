@@ -164,7 +164,8 @@ class DriverTest(parameterized.TestCase):
       return tf.estimator.EstimatorSpec(mode, y, loss, eval_metric_ops=metrics)
 
     found = []
-    for config in (None, _config("stage:2", num_micro_batches=5)):
+    sharded = _config("stage:2", num_micro_batches=5, schedule="gpipe")
+    for config in (None, sharded):
       with tf.Graph().as_default() as graph:
         tf.keras.utils.set_random_seed(11)
         x = _v1.placeholder(tf.float32, [None, 4])
