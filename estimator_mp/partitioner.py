@@ -226,6 +226,7 @@ class Partitioner:
       self.stages,
       self.schedule,
       self._late.waits,
+      self._frames.loop,
     )
     self._segments = {
       op: i for i, of_one in enumerate(self.passes) for op in of_one
@@ -419,7 +420,7 @@ class Partitioner:
     done = {op: x for op, x in passes.items() if any(copies[op])}
     ordering.order_cells(
       self.schedule,
-      cells.ends_of_passes(self.schedule, done, self.stages),
+      cells.ends_of_passes(self.schedule, done, self.stages, self._frames.loop),
       lambda number, op: copies[op][own[number]],
       sums,
       elsewhere,

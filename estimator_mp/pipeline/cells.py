@@ -14,7 +14,7 @@ from collections.abc import (
   Mapping,
   Sequence,
 )
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from compat.private import graph_reads
 from estimator_mp.config.schedules import schedule as schedule_lib
@@ -23,6 +23,8 @@ from estimator_mp.graph import control_flow, op_types, traversal
 from estimator_mp.graph.waits import AS_THEY_ARE, Waits
 
 import tensorflow as tf
+
+LoopOf: TypeAlias = Callable[[tf.Operation], Hashable | None]
 
 
 class Pass(NamedTuple):
@@ -56,6 +58,7 @@ def passes_of_ops(
   stages: Mapping[tf.Operation, int],
   gradients: Sequence[Collection[tf.Operation]] = (),
   waits: Waits = AS_THEY_ARE,
+  loop_of: LoopOf = graph_reads.outermost_loop,
 ) -> dict[tf.Operation, Pass]:
   """Returns the pass that each op of a slice is part of.
 
@@ -78,12 +81,11 @@ def passes_of_ops(
     gradients: The ops that make the gradient of each variable, if the backward
       pass is split; none if it is not.
     waits: The control dependencies of ops.
+    loop_of: Returns the outermost loop that an op is in; None if it is in none.
   """
   inside = set(ops)
   # A v1 loop begins and ends as a whole, and so it is in one pass.
-  whole: dict[tf.Operation, Hashable] = {
-    op: graph_reads.outermost_loop(op) or op for op in ops
-  }
+  whole: dict[tf.Operation, Hashable] = {op: loop_of(op) or op for op in ops}
   edges = [
     (whole[source], whole[op])
     for op in reversed(ops)
@@ -311,6 +313,7 @@ def ends_of_passes(
   schedule: schedule_lib.Schedule,
   passes: Mapping[tf.Operation, Pass],
   stages: Mapping[tf.Operation, int],
+  loop_of: LoopOf = graph_reads.outermost_loop,
 ) -> dict[Pass, Ends]:
   """Returns the ops that each pass begins and ends with.
 
@@ -321,6 +324,7 @@ def ends_of_passes(
     passes: The passes of ops, in the order of the graph.
     stages: The stages where ops are placed. An op of a pass through another
       device's stage is not ordered with the ops of its own device.
+    loop_of: As for `passes_of_ops`.
   """
   here = {
     op: of_op
@@ -342,7 +346,7 @@ def ends_of_passes(
   first: dict[Pass, list[tf.Operation]] = {x: [] for x in here.values()}
   last: dict[Pass, list[tf.Operation]] = {x: [] for x in here.values()}
   for op, of_op in here.items():
-    in_loop = graph_reads.outermost_loop(op) is not None
+    in_loop = loop_of(op) is not None
     if op not in has_before and (not in_loop or op.type in op_types.ENTERS):
       first[of_op].append(op)
     if op in has_after or op in in_branches:

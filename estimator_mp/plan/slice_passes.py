@@ -26,6 +26,7 @@ def plan_passes(
   stages: Mapping[tf.Operation, int],
   schedule: Schedule,
   waits: Waits = AS_THEY_ARE,
+  loop_of: cells.LoopOf = lambda op: None,
 ) -> list[dict[tf.Operation, cells.Pass]]:
   """Returns the passes of ops that are executed in parts, of each segment.
 
@@ -37,14 +38,18 @@ def plan_passes(
     stages: The stages of ops.
     schedule: The order of micro-batches.
     waits: What ops wait for.
+    loop_of: Returns the outermost loop that an op is in; None if it is in none.
   """
+  # A loop is as a whole in the forward pass, or after it.
+  loops = {loop_of(op) for op in backward} - {None}
+  behind = {op for op in ops if op in backward or loop_of(op) in loops}
   in_parts = [op for op in ops if op in batch.parts and op not in of_inputs]
   inside = frozenset(in_parts)
   found = segments.segments_of_ops(
     ops,
     inside,
     {op for op in ops if waits_for_all(op, batch, inside, waits)},
-    backward,
+    behind,
     waits,
   )
   numbers = sorted({found[op] for op in in_parts})
@@ -57,10 +62,11 @@ def plan_passes(
     passes.append(
       cells.passes_of_ops(
         own,
-        {op for op in own if op in backward},
+        {op for op in own if op in behind},
         {op: stages[op] for op in own if op in stages},
         makers,
         waits,
+        loop_of,
       )
     )
   return passes

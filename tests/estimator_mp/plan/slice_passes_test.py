@@ -15,13 +15,24 @@ _EVERY = {
 }
 
 
-def _passes(loss_of, schedule="1f1b"):
+def _layer(net, kernel):
+  return tf.tanh(tf.matmul(net, kernel))
+
+
+def _loop(net, kernel):
+  def body(i, net):
+    return i + 1, _layer(net, kernel)
+
+  return tf.while_loop(lambda i, _: i < 3, body, (0, net))[1]
+
+
+def _passes(loss_of, schedule="1f1b", layer=_layer):
   """Returns the passes of each segment: pairs of a stage and a phase."""
   x = _v1.placeholder(tf.float32, [None, 4])
   net = x
   for name in ("a", "b"):
     kernel = _v1.get_variable(name, [4, 4], use_resource=True)
-    net = tf.tanh(tf.matmul(net, kernel))
+    net = layer(net, kernel)
   loss = loss_of(net)
   train_op = _v1.train.GradientDescentOptimizer(0.1).minimize(loss)
   config = estimator_mp.ShardingConfig(
@@ -43,6 +54,11 @@ class SlicePassesTest(parameterized.TestCase):
 
   def test_a_mean_lets_slices_go_back_at_once(self):
     found = _passes(lambda net: tf.reduce_mean(tf.square(net)))
+    self.assertEqual(found, [_EVERY])
+
+  def test_loops_are_in_passes_as_all_layers(self):
+    """Those of gradients count their rounds, which no gradient says."""
+    found = _passes(tf.reduce_mean, layer=_loop)
     self.assertEqual(found, [_EVERY])
 
   def test_the_root_of_a_mean_waits_for_all_slices(self):
