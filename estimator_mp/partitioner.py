@@ -140,6 +140,8 @@ class Partitioner:
       self._order_reads()
     if self.has_slices:
       self._inline(inlining.INLINED)
+      if purpose.trains:
+        self._order_reads()  # A loop has ended before each of its ops has.
     self._per_example = [re.compile(x) for x in config.per_example]
     self._draws_per_slice = config.draws == "per_slice"
     self._kept: frozenset[int] = frozenset()
@@ -601,6 +603,8 @@ class Partitioner:
     awaited = all(x in of_inputs for x in op.control_inputs)
     if not awaited or self._frames.loop(op) is not None:
       return False
+    if any(map(self.shapes.is_container, op.inputs)):
+      return False  # What is not of inputs reads no list of slices.
     values = [self.shapes.value(tensor) for tensor in op.outputs]
     if any(value is None for value in values):
       return False
