@@ -55,7 +55,9 @@ def plan_waits(
     inherited = dict.fromkeys(
       x for source in traversal.sources(op) for x in late.get(source, ())
     )
-    dropped = [x for x in own if x in after]
+    # What is executed once for all slices waits for none of them either.
+    is_once = op not in in_slices
+    dropped = [x for x in own if x in after or (is_once and x in in_slices)]
     # What is inside of a loop, or a branch, never waits for what is outside.
     is_entry = op.type in op_types.ENTERS or op.type in op_types.SWITCHES
     is_free = op in needed and op not in bound and not is_entry
@@ -63,7 +65,7 @@ def plan_waits(
       if inherited or dropped:
         late[op] = tuple(dict.fromkeys([*inherited, *dropped]))
       if dropped:
-        waits.keep(op, [x for x in own if x not in after])
+        waits.keep(op, [x for x in own if x not in dropped])
     elif inherited:
       waits.keep(op, dict.fromkeys([*own, *inherited]))
     if op not in in_slices and any(

@@ -44,6 +44,17 @@ class LateWaitsTest(graph_case.GraphCase):
     found = self._plan(tf.reduce_sum(doubled))
     self.assertEmpty(found.waits.of(two.op))
 
+  def test_what_all_slices_read_waits_for_none(self):
+    """Constants of gradients wait for a gradient: each slice for all others."""
+    with tf.control_dependencies([self.in_slices[0]]):
+      two = tf.constant(2.0)
+    doubled = self.x * two
+    self.in_slices.append(doubled.op)
+    total = tf.reduce_sum(doubled)
+    found = self._plan(total)
+    self.assertEmpty(found.waits.of(two.op))
+    self.assertIn(self.in_slices[0], found.waits.of(total.op))
+
   def test_what_reads_a_variable_waits(self):
     with tf.control_dependencies([self.update]):
       doubled = self.x * 2
