@@ -570,6 +570,8 @@ class Instantiation:
       return False
     if op in self._batch.parts:
       return True  # Those of a loop measure parts.
+    if op in self._of_inputs:  # By its sizes, whatever it measures.
+      return not all(x.op in self._of_inputs for x in op.inputs)
     return any(map(self._is_replaced, op.inputs))
 
   def _awaited_by_sizes(

@@ -187,6 +187,26 @@ class DriverTest(parameterized.TestCase):
     for value, expected in zip(*reversed(found), strict=True):
       np.testing.assert_allclose(value, expected, 1e-5)
 
+  def test_a_size_of_what_waits_for_all_slices_waits_for_none(self):
+    """How many rows a running sum has: as many as there are examples."""
+
+    def model_fn(features, labels, mode):
+      y = _v1.layers.dense(_v1.layers.dense(features["x"], 4, tf.tanh), 1)
+      count = tf.shape(tf.cumsum(y, axis=0))[0]
+      loss = tf.reduce_sum(tf.square(y - labels)) / tf.cast(count, tf.float32)
+      train_op = _v1.train.AdamOptimizer(0.1).minimize(
+        loss, _v1.train.get_or_create_global_step()
+      )
+      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    batch = _BATCH, _LABELS
+    config = _config("stage:2", num_micro_batches=5)
+    plain = programs.Program(model_fn, None, batch)
+    program = programs.Program(model_fn, config, batch)
+    programs.assert_same_steps(self, plain, program, [batch] * 2)
+    step = traversal.ops_run_with(program.spec.train_op)
+    self.assertNotIn("Cumsum", {op.type for op in step})
+
   def test_a_batch_that_a_replica_has_read_is_not_sent(self):
     """Seven and three examples, in two slices each: 4, 3, 2 and 1."""
     found = []
