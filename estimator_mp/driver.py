@@ -4,9 +4,8 @@
     plan       partitioner.Partitioner: sizes, layouts, stages, passes
     lower      Partitioner.lower: slices, reshards, order, devices
 
-It will take the place of `conductor`. Until it can do all that this does, it is
-asked for by an environment variable, and left alone where an option is set that
-it does not know.
+It takes the place of `conductor`, which is left with what this cannot do yet: a
+model axis, tables that are split, exports, Horovod, parameter servers.
 """
 
 import contextlib
@@ -19,7 +18,7 @@ from typing import Any
 from compat.private import graph_reads
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import partitioner
-from estimator_mp.capture import graph_checks, micro_batches
+from estimator_mp.capture import graph_checks, input_boundary, micro_batches
 from estimator_mp.config import algorithms
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config.sharding_config import ShardingConfig
@@ -29,7 +28,12 @@ from estimator_mp.graph import (
   savers,
   traversal,
 )
-from estimator_mp.lower import initial_values, ordering, sends
+from estimator_mp.lower import (
+  initial_values,
+  ordering,
+  prefetching,
+  sends,
+)
 from estimator_mp.placement import contents, transfers
 from estimator_mp.plan import collective_order, sharding_plan
 from estimator_mp.plan.purpose import Purpose
@@ -38,7 +42,7 @@ import tensorflow as tf
 
 TRAIN = tf.estimator.ModeKeys.TRAIN
 
-# The switch: "1" to partition finished graphs.
+# "0" leaves all to the conductor, to compare the two.
 SWITCH = "ESTIMATOR_MP_FINISHED_GRAPH"
 
 # Options that change nothing here, or that `Partitioner` reads.
@@ -49,6 +53,7 @@ _KNOWN = (
   *("optimizer_state", "aggregation", "compression", "top_k_fraction"),
   *("bucket_bytes", "chunk_bytes", "batch_axis", "per_example", "fallback"),
   *("gradient_accumulation_steps", "weight_gradients", "recompute"),
+  *("batch_norm", "transfer_dtype", "prefetch_inputs"),
 )
 # Horovod's processes ask for gradients.
 _AGGREGATIONS = ("auto", *algorithms.ALGORITHMS)
@@ -59,14 +64,14 @@ def partitions(
   mesh: mesh_lib.Mesh,
   has_servers: bool,
 ) -> bool:
-  """Whether this driver is asked for, and knows all that it is asked.
+  """Whether this driver knows all that is asked of it.
 
   Args:
     config: How the model is sharded.
     mesh: The devices.
     has_servers: Whether parameter servers hold variables.
   """
-  if os.environ.get(SWITCH) != "1" or has_servers:
+  if os.environ.get(SWITCH) == "0" or has_servers:
     return False
   others = [x for x in dataclasses.fields(config) if x.name not in _KNOWN]
   if any(getattr(config, x.name) != x.default for x in others):
@@ -104,7 +109,6 @@ class Driver:
   """
 
   splits_variables = False
-  prefetching = None
 
   def __init__(
     self,
@@ -129,6 +133,8 @@ class Driver:
     self._saved = saved
     self._graph = tf.compat.v1.get_default_graph()
     self._inputs: list[batch_inputs.Input] = []
+    self._arguments: list[tf.Tensor] = []
+    self.prefetching: prefetching.Prefetching | None = None
     self.has_slices = False
 
   def variables(self) -> AbstractContextManager[None]:
@@ -142,6 +148,9 @@ class Driver:
       arguments: The arguments with which the Estimator calls model_fn, by name.
     """
     self._inputs = _inputs(self._config, arguments)
+    batch = [arguments.get("features"), arguments.get("labels")]
+    flat = tf.nest.flatten(batch, expand_composites=True)
+    self._arguments = [x for x in flat if tf.is_tensor(x)]
     return dict(arguments)
 
   def shard(
@@ -159,6 +168,7 @@ class Driver:
     Raises:
       ValueError: If the model cannot be sharded as the configuration says.
     """
+    given = set(self._graph.get_operations())
     with mesh_lib.current_mesh(self._mesh):
       spec = build()
     graph_checks.check_spec(spec)
@@ -181,6 +191,7 @@ class Driver:
       self._config,
       self._mesh,
       purpose,
+      given,
     )
     for i, found in zip(places, made.lower(), strict=True):
       flat[i] = found
@@ -190,6 +201,12 @@ class Driver:
     spec = spec._replace(**packed)
     if self._mode == TRAIN:
       spec = made.keep_equal(spec)
+      if self._config.prefetch_inputs:
+        of_input = input_boundary.ops_of_input(
+          self._arguments, made.cuts_of_inputs
+        )
+        boundary = input_boundary.find(of_input)
+        self.prefetching = prefetching.prefetch(boundary)
       collectives = collective_order.collectives_of(self._graph)
       ordering.order_collectives(collectives)
     live = traversal.ops_run_with(*filter(_is_fetched, flat))

@@ -13,7 +13,7 @@ replicas. The rest of it is still done by `conductor`.
 import dataclasses
 import itertools
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
@@ -39,7 +39,7 @@ from estimator_mp.graph import (
 from estimator_mp.graph.calls import inlining
 from estimator_mp.graph.frames import Frames
 from estimator_mp.graph.ledger import Ledger
-from estimator_mp.lower import ordering, recompute
+from estimator_mp.lower import ordering, recompute, sends
 from estimator_mp.lower.instantiation import (
   SLICE,
   Fetch,
@@ -54,6 +54,7 @@ from estimator_mp.pipeline import (
   weight_products,
 )
 from estimator_mp.pipeline.weight_products import WeightProduct
+from estimator_mp.placement import half_sends
 from estimator_mp.plan import (
   batch_report,
   finished_report,
@@ -93,6 +94,7 @@ class Partitioner:
       after `lower`.
     replicas: The replicas.
     sums: How they sum gradients, for each round of updates; after `lower`.
+    cuts_of_inputs: The ops that cut inputs, and measure them; after `lower`.
   """
 
   def __init__(
@@ -102,6 +104,7 @@ class Partitioner:
     config: sharding_config.ShardingConfig,
     mesh: mesh_lib.Mesh,
     purpose: Purpose = TRAINING,
+    given: Collection[tf.Operation] = (),
   ):
     """Decides how ops are executed.
 
@@ -114,6 +117,7 @@ class Partitioner:
       config: How the model is sharded.
       mesh: The devices.
       purpose: What the graph is for.
+      given: The ops that were there before model_fn was called.
 
     Raises:
       ValueError: If the model cannot be placed, or the batch not be cut, as the
@@ -133,6 +137,7 @@ class Partitioner:
       config, mesh, Ledger(self._graph), len(self._slices)
     )
     self.sums: list[tuple[gradient_sums.GradientSum, ...]] = []
+    self.cuts_of_inputs: list[tf.Operation] = []
     self._read_apart = ReadApart()
     self._num_examples = self._checked_size() if self.has_slices else None
     self._inline(op_types.FUNCTION_CALLS)
@@ -144,6 +149,7 @@ class Partitioner:
         self._order_reads()  # A loop has ended before each of its ops has.
     self._per_example = [re.compile(x) for x in config.per_example]
     self._draws_per_slice = config.draws == "per_slice"
+    self._norms_per_slice = config.batch_norm == "per_micro_batch"
     self._kept: frozenset[int] = frozenset()
     self._recomputed: dict[tf.Operation, tf.Operation] = {}
     self.recomputed: dict[str, int] = {}
@@ -151,7 +157,7 @@ class Partitioner:
     self.cells: list[dict[str, Cell]] = [{} for _ in self._slices]
     self._analyse()
     self._backward = self._find_backward()
-    of_input = traversal.ops_run_with(*self._of_examples)
+    of_input = traversal.ops_run_with(*self._of_examples).union(given)
     self.stages = dict(
       finished_stages.plan_stages(
         [op for op in self._graph.get_operations() if op not in of_input],
@@ -161,6 +167,8 @@ class Partitioner:
         self._purpose,
       )
     )
+    if purpose.trains and config.transfer_dtype != "float32":
+      self._send_in_half(tf.dtypes.as_dtype(config.transfer_dtype))
     self._plan_passes()
     if self.schedule.name == AUTO:
       self.schedule = auto_schedule.fastest(
@@ -199,7 +207,9 @@ class Partitioner:
     self._of_inputs = self._find_of_inputs()
     starts = [tensor.op for tensor in self._of_examples]
     self._depends = set(traversal.descendants(starts, every))
-    self.batch = self._propagate()
+    self.batch = self._propagate(
+      filter(self._may_be_in_parts, self.ops) if self.has_slices else ()
+    )
 
   def _find_backward(self) -> set[tf.Operation]:
     """Returns what comes after the forward pass."""
@@ -210,6 +220,29 @@ class Partitioner:
     return set(
       finished_stages.backward_of(traversal.in_order(every), of_values)
     )
+
+  def _send_in_half(self, dtype: tf.DType) -> None:
+    """Lets stages send what is of examples by casts, and analyses once more.
+
+    Args:
+      dtype: What they send it as.
+    """
+    batch = self.batch
+    if not self.has_slices:  # What slices would have parts of is of examples.
+      batch = self._propagate(filter(is_without_state, self.ops))
+    found = half_sends.find_half_sends(
+      self.ops,
+      set(self.ops),
+      self.stages,
+      self._mesh.stage_devices(),
+      self._of_examples,
+    )
+    made = sends.send_in_half(
+      [x for x in found if isinstance(batch.layout(x.tensor), Shard)], dtype
+    )
+    self.stages.update(made)
+    self._analyse()
+    self._backward = self._find_backward()
 
   def _plan_passes(self) -> None:
     """Decides what slices wait for, and which passes ops are in."""
@@ -306,6 +339,7 @@ class Partitioner:
     made.redirect(self._graph.get_operations())
     made.keep_state(self._depends_on_state())
     fetches = made.apply(self._fetches)
+    self.cuts_of_inputs = self._find_cuts(made, before)
     self._aggregate(made, reads)
     for op in self.batch.parts:
       if op not in self._of_inputs:
@@ -338,6 +372,27 @@ class Partitioner:
     """
     return self.replicas.keep_equal(spec, self._forward)
 
+  def _find_cuts(
+    self, made: Instantiation, before: Collection[tf.Operation]
+  ) -> list[tf.Operation]:
+    """Returns what was made to cut inputs: no layer of a slice.
+
+    Args:
+      made: What was made.
+      before: The ops that were there before.
+    """
+    layers = {x for op in self.batch.parts for x in made.copies(op)}
+    inside = traversal.ops_run_with(*self._of_examples)
+    found: list[tf.Operation] = []
+    for op in self._graph.get_operations():
+      if op in before or op in layers:
+        continue
+      read = traversal.sources(op)
+      if all(x in inside or x.type == "Const" for x in read):
+        inside.add(op)
+        found.append(op)
+    return found
+
   def _layout_for_updates(self, tensor: tf.Tensor) -> Layout:
     """Returns the layout of which updates read parts; `Once` of plain ops."""
     if tensor.op in self._of_inputs:
@@ -352,24 +407,26 @@ class Partitioner:
     read = [x for x in reads if x.tensor.name in made.of_replicas]
     in_rounds = sorted(read, key=lambda x: x.round)
     for _, of_round in itertools.groupby(in_rounds, lambda x: x.round):
+      planned: list[gradient_sums.GradientSum] = []
       added = []
       for x in of_round:
-        name = x.tensor.name
+        parts = made.of_replicas[x.tensor.name]
         if isinstance(x.layout, Shard):
-          totals[name] = self.replicas.gather(
-            x.variable, made.of_replicas[name], x.layout.axis
+          planned.append(self.replicas.plan_rows(x.variable, parts))
+          totals[x.tensor.name] = self.replicas.gather(
+            x.variable, parts, x.layout.axis
           )
         else:
           added.append(x)
-      if not added:
-        continue
-      names = [x.tensor.name for x in added]
-      parts = [made.of_replicas[name] for name in names]
-      variables = [x.variable for x in added]
-      planned = self.replicas.plan_sums(variables, parts, range(len(added)))
-      summed = self.replicas.sum(parts, planned)
-      totals.update(zip(names, summed, strict=True))
-      self.sums.append(planned)
+      if added:
+        names = [x.tensor.name for x in added]
+        of_names = [made.of_replicas[name] for name in names]
+        variables = [x.variable for x in added]
+        sums = self.replicas.plan_sums(variables, of_names, range(len(added)))
+        summed = self.replicas.sum(of_names, sums)
+        totals.update(zip(names, summed, strict=True))
+        planned += sums
+      self.sums.append(tuple(planned))
     made.read_aggregated(totals)
 
   @property
@@ -517,20 +574,20 @@ class Partitioner:
   def _partition(self) -> Partition:
     return Partition(self.shapes.num_examples, (polynomials.symbol(SLICE),))
 
-  def _propagate(self) -> Propagation:
-    """Returns the layouts of tensors over slices of the batch."""
-    able: set[tf.Operation] = set()
-    if self.has_slices:
-      able = {
-        op
-        for op in self.ops
-        if not self._may_be_fed(op)
-        and (
-          is_without_state(op)
-          or self._draws_in_slices(op)
-          or self._is_per_example(op)
-        )
-      }
+  def _may_be_in_parts(self, op: tf.Operation) -> bool:
+    """Whether slices may execute an op each for itself, if its rule says so."""
+    return not self._may_be_fed(op) and (
+      is_without_state(op)
+      or self._draws_in_slices(op)
+      or self._is_per_example(op)
+    )
+
+  def _propagate(self, able: Iterable[tf.Operation]) -> Propagation:
+    """Returns the layouts of tensors over slices of the batch.
+
+    Args:
+      able: What slices may execute each for itself.
+    """
     roots = {x.value.name: Shard(x.axis, self._partition) for x in self._dense}
     for op in self.ops:
       # Slices are cut of what is there then.
@@ -541,12 +598,13 @@ class Partitioner:
     found = Propagation(
       self.shapes,
       roots,
-      able,
+      frozenset(able),
       self._starts,
       self._rows,
       self._of_inputs,
       {x.name for x in self._fetches if isinstance(x, tf.Tensor)},
       self._frames,
+      exchanges=not self._norms_per_slice,
     )
     found.run(self.ops)
     return found

@@ -118,10 +118,23 @@ def requested_gradients(graph: tf.Graph) -> Iterator[Mapping[str, Any]]:
       # An optimizer asks for a reference variable by its reference.
       name = getattr(source, "handle", source).op.name
       if name in names and _can_be_fetched(gradient):
-        found[name] = gradient
+        found[name] = read_of(gradient)
 
   with gradient_requests.observed(graph, keep):
     yield found
+
+
+def read_of(gradient: Any) -> Any:
+  """Returns a read of a gradient, for sessions to fetch.
+
+  If the model is sharded, readers of the gradient get what a step makes in its
+  place. By its own name it is fetched as the plain model computes it.
+
+  Args:
+    gradient: Dense or sparse, while model_fn is called.
+  """
+  with tf.control_dependencies(None), v1.name_scope("gradients_to_compare/"):
+    return tf.nest.map_structure(tf.identity, gradient, expand_composites=True)
 
 
 # While a graph is built: its gradients, by their variables' names.

@@ -33,7 +33,7 @@ class BatchOptions:
       plain model does: slices exchange them. With "per_micro_batch" each slice
       uses its own moments, so that no slice waits for another; moving averages
       move once, by the mean of the slices' moments. It applies to fused batch
-      normalization, and to ops that read both moments of `tf.nn.moments`.
+      normalization; one of plain ops stays the plain model's.
     prefetch_inputs: Whether training takes up to two batches from input_fn's
       `tf.data` before the steps that need them, cuts them, and sends each part
       to the device that reads it, while earlier steps run.

@@ -66,6 +66,7 @@ _REDUCTIONS = {
   Reduction.ALL: "LogicalAnd",
   Reduction.ANY: "LogicalOr",
   Reduction.MAX: "Maximum",
+  Reduction.MEAN: "AddV2",  # Of what is weighted.
   Reduction.MIN: "Minimum",
   Reduction.PRODUCT: "Mul",
   Reduction.SUM: "AddV2",
@@ -240,7 +241,8 @@ class Instantiation:
     """Lets plain ops that no step runs see the state that slices have seen.
 
     Somebody may fetch what they make. They would look up rows that have been
-    updated, or draw numbers of their own.
+    updated, or draw numbers of their own: so they themselves may not be
+    fetched, unless they read a value of a reference.
 
     Args:
       ops: Ops that read variables, or draw random numbers.
@@ -248,6 +250,8 @@ class Instantiation:
     for op in ops:
       if op not in self._copies or self._frames.loop(op) is not None:
         continue
+      if op.op_def.is_stateful or any(map(op_types.is_handle, op.inputs)):
+        self._graph.prevent_fetching(op)
       for tensor in op.outputs:
         # To add parts up would delay the slices.
         if not isinstance(self._batch.layout(tensor), Shard):
@@ -545,6 +549,12 @@ class Instantiation:
     They are added one after the other: what is added is gone before the last is
     there.
     """
+    layout = self._batch.layout(tensor)
+    if layout == Partial(Reduction.MEAN):
+      parts = [
+        self._weighted(tensor, part, number)
+        for part, number in zip(parts, numbers, strict=True)
+      ]
     first, *others = self._order_of(tensor.op)
     joined = parts[first]
     for place in others:
@@ -552,6 +562,14 @@ class Instantiation:
       added = numbers[place], _op_name(joined)
       self.accumulated.setdefault(tensor.op, []).append(added)
     return joined
+
+  def _weighted(self, tensor: tf.Tensor, part: str, number: int) -> str:
+    """Returns a slice's part times the share of examples that it has."""
+    dtype, name = tensor.dtype, f"slice_{number}/{tensor.op.name}/weighted"
+    own = self._scalar(self._examples_of(number), dtype)
+    of_all = self.number_of(self._shapes.num_examples, dtype)
+    share = self.definitions.add("RealDiv", name, [own, of_all], T=dtype)
+    return self.definitions.add("Mul", name, [part, share], T=dtype)
 
   def _reduce(self, tensor: tf.Tensor, x: str, y: str) -> str:
     """Returns two of a tensor's parts of the whole shape as one."""
@@ -566,7 +584,7 @@ class Instantiation:
   def _measures(self, tensor: tf.Tensor) -> bool:
     """Whether a tensor has sizes of what is made in parts."""
     op = tensor.op
-    if op.type not in MEASURES:
+    if op.type not in MEASURES or not self._batch.parts:
       return False
     if op in self._batch.parts:
       return True  # Those of a loop measure parts.

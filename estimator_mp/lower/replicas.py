@@ -180,6 +180,18 @@ class Replicas:
     """
     return self._clones.of(tensor)[replica - 1] if replica else tensor
 
+  def plan_rows(
+    self, variable: tf.Operation, parts: Sequence[tf.Tensor]
+  ) -> gradient_sums.GradientSum:
+    """Returns who gets the rows of a sparse gradient that replicas have.
+
+    Args:
+      variable: The op of the variable that is updated by them.
+      parts: What each replica has.
+    """
+    receiver = None if self._zero is None else self._zero.of(variable)
+    return gradient_sums.plan_rows(variable, parts, receiver)
+
   def gather(
     self, variable: tf.Operation, parts: Sequence[tf.Tensor], axis: int
   ) -> tf.Tensor:

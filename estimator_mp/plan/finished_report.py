@@ -154,7 +154,11 @@ def _once(batch: PlannedBatch, once: Sequence[tf.Operation]) -> Iterable[Once]:
     and batch.waits(op)
   ]
   of_slices = [op for op in once if op not in batch.of_inputs]
-  no_sums = [op for op in of_slices if not batch.reads_sum(op)]
+  no_sums = [
+    op
+    for op in of_slices
+    if not batch.reads_sum(op) and not batch.layouts.is_in_region(op)
+  ]
   work = batch_report.once_on_activations(no_sums, batch.results, batch.ops)
   follows = set(of_slices)
   found: dict[tf.Operation, Once] = {}
@@ -172,6 +176,13 @@ def _once(batch: PlannedBatch, once: Sequence[tf.Operation]) -> Iterable[Once]:
       enter(named, Where.BETWEEN)
   for op in work:
     enter(op, Where.AFTER if batch.waits(op) else Where.BEFORE)
+  # All ops of a loop come after others of it.
+  needed = set(traversal.ancestors(batch.results, batch.ops))
+  for op in of_slices:
+    refuses = batch.layouts.refuses(op)
+    if refuses is not None and op in needed:
+      named = _forward(refuses, batch) or op
+      found[named] = Once(named.name, named.type, Why.FUNCTION, Where.AFTER)
   return [found[op] for op in batch.ops if op in found]
 
 

@@ -177,6 +177,22 @@ def describe(
   )
 
 
+def plan_rows(
+  variable: tf.Operation, parts: Sequence[tf.Tensor], receiver: int | None
+) -> GradientSum:
+  """Returns how the rows of a sparse gradient are joined.
+
+  Args:
+    variable: The op of the variable.
+    parts: Each replica's rows.
+    receiver: The replica that gets them; None if each does.
+  """
+  described = describe(variable, parts, 0, receiver or 0)
+  rows = dataclasses.replace(described, is_sparse=True)
+  algorithm = TO_EACH if receiver is None else TO_ONE
+  return _sum_of_one(0, rows, receiver, algorithm)
+
+
 def _device_of(part: gradient_lib.Gradient) -> str:
   """Returns where a gradient is."""
   return str(getattr(part, "values", part).device)

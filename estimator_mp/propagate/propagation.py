@@ -12,6 +12,7 @@ In a loop, layouts go around: what comes back has that of what went in, or goes
 in again with another one. See `regions` for what is in parts as a whole.
 """
 
+import collections
 import itertools
 from collections.abc import (
   Callable,
@@ -44,6 +45,7 @@ from estimator_mp.propagate.layouts import (
 from estimator_mp.rules import control_flow
 from estimator_mp.rules.rule import (
   Label,
+  Reduction,
   Rule,
   SizesOf,
   is_repeated,
@@ -73,6 +75,7 @@ class Propagation:
     of_inputs: Collection[tf.Operation] = (),
     fetched: Collection[str] = (),
     frames: frames_lib.Frames | None = None,
+    exchanges: bool = True,
   ):
     """Starts with what is split at first.
 
@@ -89,6 +92,8 @@ class Propagation:
       fetched: The names of tensors that a step fetches, though no op may read
         them.
       frames: The loops that ops are in.
+      exchanges: Whether parts exchange what rules say that they do; if not,
+        they are copies of the op, which is another model.
     """
     self.layouts: dict[str, Layout] = dict(roots)
     self.parts: dict[tf.Operation, Parts] = {}
@@ -100,7 +105,9 @@ class Propagation:
     self._fetched = fetched
     self._roots = dict(roots)
     self._frames = frames or frames_lib.Frames(())
+    self._exchanges = exchanges
     self._regions: dict[tf.Operation, Hashable] = {}
+    self._num_readers: collections.Counter[str] = collections.Counter()
     # Regions that are executed once, and the first op that has to be.
     self._refused: dict[Hashable, tf.Operation] = {}
     # What ops read that loops begin with, and that come back in them.
@@ -116,6 +123,8 @@ class Propagation:
         (`frames.in_order`).
     """
     self._regions = regions.find(ops, self._frames, self._shapes)
+    # Summaries, say, read tensors, too, but no step runs them.
+    self._num_readers.update(x.name for op in ops for x in op.inputs)
     known = None
     while known != (len(self._refused), len(self._elements)):
       known = len(self._refused), len(self._elements)
@@ -213,6 +222,14 @@ class Propagation:
   def refused(self) -> list[tf.Operation]:
     """For each region that is executed once the op that cannot be in parts."""
     return list(self._refused.values())
+
+  def refuses(self, op: tf.Operation) -> tf.Operation | None:
+    """Returns what cannot be in parts of the region of an op; None if all can.
+
+    Args:
+      op: The op.
+    """
+    return self._refused.get(self._regions.get(op))
 
   def is_in_region(self, op: tf.Operation) -> bool:
     """Whether an op is one of a loop, or of what keeps tensors for one.
@@ -352,7 +369,8 @@ class Propagation:
       if not partial <= group or (is_free and partial != group):
         continue
       # What reads a sum whole needs it anyway.
-      if is_free and any(len(op.inputs[i].consumers()) > 1 for i in partial):
+      names = [op.inputs[i].name for i in partial]
+      if is_free and any(self._num_readers[name] > 1 for name in names):
         continue
       if is_free and self._repeats(op, partial):
         continue
@@ -478,6 +496,8 @@ class Propagation:
       read: Read | None = ONCE
       if isinstance(how, SizesOf):
         read = self._sizes(op.inputs[index], how, outputs[how.output])
+      elif self._is_own(rule, label, layouts[index]):
+        read = layouts[index]
       elif label in rule.labels(index):
         axis = rule.labels(index).index(label)
         read = layouts[index]
@@ -498,7 +518,13 @@ class Propagation:
       if own is None or op in self._regions:
         return None
       counted = index, own
-    return Parts(tuple(reads), tuple(outputs), label in rule.exchanged, counted)
+    exchanges = label in rule.exchanged and self._exchanges
+    return Parts(tuple(reads), tuple(outputs), exchanges, counted)
+
+  def _is_own(self, rule: Rule, label: Label, layout: Layout) -> bool:
+    """Whether parts read what each has of its own, as their moments are."""
+    is_alone = label in rule.exchanged and not self._exchanges
+    return is_alone and layout == Partial(Reduction.MEAN)
 
   def _sizes(self, tensor: tf.Tensor, how: SizesOf, made: Layout) -> Read:
     """Returns what parts read of an input that has the sizes of an output."""
@@ -529,6 +555,8 @@ class Propagation:
     if rule.is_alike:
       return MIRRORED
     is_read = tensor.consumers() or tensor.name in self._fetched
+    if label in rule.exchanged and not self._exchanges:
+      return Partial(rule.reduction or Reduction.SUM)
     if not is_read or label in rule.exchanged:
       return ONCE
     if labels is None or rule.reduction is None or is_repeated(label):

@@ -287,6 +287,7 @@ def _batch_norm(op: tf.Operation, shapes: Shapes) -> Rule | None:
   return Rule(
     (labels, vector, vector, past, past),
     (labels, vector, vector, vector, vector, *reserved),
+    Reduction.MEAN,
     exchanged={"n": 0},
   )
 
@@ -306,11 +307,10 @@ def _batch_norm_grad(op: tf.Operation, shapes: Shapes) -> Rule | None:
     return None
   vector: Labels = ("c",)
   reserved = [Whole()] * (len(op.inputs) - 5)
-  is_training = op.get_attr("is_training")
   return Rule(
     (labels, labels, vector, vector, vector, *reserved),
     (labels, vector, vector, None, None),
-    None if is_training else Reduction.SUM,
+    Reduction.SUM,
     # Kernels differ in what they reserve: as the images are, so is all else.
-    exchanged={"n": 1} if is_training else {},
+    exchanged={"n": 1} if op.get_attr("is_training") else {},
   )

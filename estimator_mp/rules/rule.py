@@ -29,6 +29,7 @@ class Reduction(enum.Enum):
   """How parts of a tensor, each of the whole shape, become it by entries."""
 
   SUM = "sum"
+  MEAN = "mean"  # Over examples: parts weigh as much as they have of them.
   PRODUCT = "product"
   MAX = "max"
   MIN = "min"
@@ -91,7 +92,8 @@ class Rule:
     exchanged: Labels along which parts are no copies of the op, but exchange
       what they have computed: `lower.exchanges` says how. Outputs without the
       label are whole. They are only split along it if the input of the number
-      that it leads to is.
+      that it leads to is. Parts that do not exchange anything, which is another
+      model, make such outputs by `reduction`.
     places: The number of an input, a label, and a size: its entries are places
       in a dimension with the label, of that size. A part counts them from its
       own first one on.

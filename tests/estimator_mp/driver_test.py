@@ -1,4 +1,4 @@
-"""The driver of finished graphs, which the environment asks for."""
+"""The driver of finished graphs, which the conductor is left for."""
 
 import os
 from unittest import mock
@@ -35,10 +35,6 @@ def _config(mesh, **options):
 
 
 class DriverTest(parameterized.TestCase):
-  def setUp(self):
-    super().setUp()
-    self.enter_context(mock.patch.dict(os.environ, {driver.SWITCH: "1"}))
-
   @parameterized.parameters(
     _config("stage:2"),
     _config("stage:2", num_micro_batches=4),
@@ -104,8 +100,8 @@ class DriverTest(parameterized.TestCase):
 
   @parameterized.parameters(
     ({"mesh": "model:2"},),
-    ({"mesh": "stage:2", "transfer_dtype": "float16"},),
-    ({"mesh": "stage:2", "batch_norm": "per_micro_batch"},),
+    ({"mesh": "stage:2", "cells": "functions", "num_micro_batches": 2},),
+    ({"mesh": "data:2", "sparse_as_dense": 2.0},),
     ({"mesh": "stage:2", "aggregation": "horovod"},),
   )
   def test_what_it_does_not_know_is_left_to_the_conductor(self, options):
@@ -241,7 +237,7 @@ class DriverTest(parameterized.TestCase):
     np.testing.assert_allclose(found[1], found[0], 1e-5)
     self.assertIsNotNone(sharding_plan.get_plan(graph))
 
-  def test_it_is_asked_for(self):
+  def test_what_is_compared_with_it_is_the_conductors(self):
     config = _config("stage:2")
     mesh = config.create_mesh()
 

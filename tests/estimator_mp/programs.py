@@ -225,7 +225,7 @@ def _recorded_gradients(graph):
   def record(variables, gradients):
     for variable, gradient in zip(variables, gradients, strict=True):
       if gradient is not None:
-        recorded[variable.op.name] = gradient
+        recorded[variable.op.name] = training_graph.read_of(gradient)
 
   def recording(apply):
     def apply_gradients(optimizer, grads_and_vars, *args, **kwargs):

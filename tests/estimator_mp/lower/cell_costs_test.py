@@ -110,8 +110,8 @@ class CellCostsTest(parameterized.TestCase):
     added.subtract(fewer)
     # What a stage makes for the next one, and what comes back.
     self.assertEqual(added["sends"], 2 * (_STAGES - 1) * (_MORE - _FEWER))
-    # TensorFlow's optimizer lets ops wait for what is behind a join.
-    self.assertEqual(added["joins"], 0)
+    # TensorFlow's optimizer lets ops wait for what is behind most joins.
+    self.assertLess(added["joins"], added["cells"] / 3)
     self.assertLessEqual(added["waits"], _MOST_WAITS * added["cells"])
 
   @parameterized.parameters(*_SCHEDULES)

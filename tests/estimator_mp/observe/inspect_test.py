@@ -168,7 +168,8 @@ class ReplicasTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     # Of 16 examples each replica has 8, with 3 ids: 48 rows of a table of 40.
-    ("never", None, "to_each", 8 * 3 * (8 * 4 + 4)),
+    # Which rows they are follows from the input, which each has.
+    ("never", None, "to_each", 8 * 3 * 8 * 4),
     ("from_as_many", 1.2, "copy", 40 * 8 * 4),
     ("from_more", 1.3, "to_each", 8 * 3 * (8 * 4 + 4)),
   )

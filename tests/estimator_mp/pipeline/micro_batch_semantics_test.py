@@ -1,5 +1,6 @@
 """What micro-batches do to batch statistics, summaries and errors."""
 
+import functools
 import itertools
 
 import estimator_mp
@@ -40,8 +41,8 @@ def _normalized(features, labels, mode):
   """Six channels: as many as a micro-batch of a quarter of 24 has examples."""
   net = v1.layers.dense(features["x"], 6, use_bias=False, name="first")
   net = v1.layers.batch_normalization(
-    net, training=True, momentum=0.9, name="norm"
-  )
+    net[:, None, None], training=True, momentum=0.9, name="norm"
+  )[:, 0, 0]
   return _spec(mode, v1.layers.dense(tf.nn.relu(net), 1, name="last"), labels)
 
 
@@ -60,7 +61,8 @@ class BatchNormTest(parameterized.TestCase):
     step = program.step(batch)
     pieces = np.array_split(batch[0]["x"] @ before["first/kernel"], 4)
     shares = np.array([len(piece) / size for piece in pieces])
-    for name, statistic in zip(_MOVING, (np.mean, np.var), strict=True):
+    of_sample = functools.partial(np.var, ddof=1)
+    for name, statistic in zip(_MOVING, (np.mean, of_sample), strict=True):
       expected = 0.9 * before[f"norm/{name}"] + 0.1 * np.sum(
         [s * statistic(p, 0) for s, p in zip(shares, pieces, strict=True)], 0
       )
