@@ -315,6 +315,8 @@ class Partitioner:
       self._layout_for_updates,
     )
     aggregated = {read.tensor.name for read in reads}
+    # What no step runs, as summaries of gradients, reads the same.
+    others = of_slices.union(self.ops) - updates
     before = set(self._graph.get_operations())
     made = Instantiation(
       self._graph,
@@ -327,7 +329,7 @@ class Partitioner:
       self._frames,
       self._num_examples,
       self.replicas.copy_of,
-      lambda op, tensor: op in updates and tensor.name in aggregated,
+      lambda op, tensor: op not in others and tensor.name in aggregated,
       self._order_of_sums,
       self._late,
       self._products,

@@ -133,8 +133,17 @@ def read_of(gradient: Any) -> Any:
   Args:
     gradient: Dense or sparse, while model_fn is called.
   """
-  with tf.control_dependencies(None), v1.name_scope("gradients_to_compare/"):
-    return tf.nest.map_structure(tf.identity, gradient, expand_composites=True)
+
+  def read(tensor: tf.Tensor) -> tf.Tensor:
+    # It may be asked for, or applied, in a function.
+    with (
+      tensor.graph.as_default(),
+      tf.control_dependencies(None),
+      v1.name_scope("gradients_to_compare/"),
+    ):
+      return tf.identity(tensor)
+
+  return tf.nest.map_structure(read, gradient, expand_composites=True)
 
 
 # While a graph is built: its gradients, by their variables' names.
