@@ -240,9 +240,8 @@ class Instantiation:
   def keep_state(self, ops: Iterable[tf.Operation]) -> None:
     """Lets plain ops that no step runs see the state that slices have seen.
 
-    Somebody may fetch what they make. They would look up rows that have been
-    updated, or draw numbers of their own: so they themselves may not be
-    fetched, unless they read a value of a reference.
+    Somebody may fetch what is made of these. They would look up rows that have
+    been updated, so they themselves may not be fetched, or draw other numbers.
 
     Args:
       ops: Ops that read variables, or draw random numbers.
@@ -250,7 +249,7 @@ class Instantiation:
     for op in ops:
       if op not in self._copies or self._frames.loop(op) is not None:
         continue
-      if op.op_def.is_stateful or any(map(op_types.is_handle, op.inputs)):
+      if any(map(op_types.is_handle, op.inputs)):
         self._graph.prevent_fetching(op)
       for tensor in op.outputs:
         # To add parts up would delay the slices.
