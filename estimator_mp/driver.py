@@ -18,7 +18,12 @@ from typing import Any
 from compat.private import graph_reads
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import partitioner
-from estimator_mp.capture import graph_checks, input_boundary, micro_batches
+from estimator_mp.capture import (
+  graph_checks,
+  input_boundary,
+  micro_batches,
+  resources,
+)
 from estimator_mp.config import algorithms
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config.sharding_config import ShardingConfig
@@ -138,7 +143,14 @@ class Driver:
     self.has_slices = False
 
   def variables(self) -> AbstractContextManager[None]:
-    """Returns a context for model_fn's variables: they are the plain ones."""
+    """Returns a context for model_fn's variables to be such as slices read.
+
+    A reference is memory: a plain op that a hook fetches beside slices could
+    read what the step's update has written there. Of a resource it gets a value.
+    """
+    count = self._config.create_schedule().num_micro_batches
+    if self._mode == TRAIN and count * self._mesh.axis_size("data") > 1:
+      return resources.all_resources()
     return contextlib.nullcontext()
 
   def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

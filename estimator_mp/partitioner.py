@@ -494,7 +494,7 @@ class Partitioner:
     for reshard in self.reshards if mode != "each" else ():
       if reshard.kind is not reshards.Kind.REDUCE:
         continue
-      tensor = self._graph.get_tensor_by_name(reshard.tensor)
+      tensor = traversal.tensor_of_name(self._graph, reshard.tensor)
       product = weight_products.plan_product(
         tensor,
         mode,
@@ -677,7 +677,8 @@ class Partitioner:
     }
     origins = [self.shapes.origins[symbol].tensor for symbol in symbols]
     return all(
-      self._graph.get_tensor_by_name(name).op in of_inputs for name in origins
+      traversal.tensor_of_name(self._graph, name).op in of_inputs
+      for name in origins
     )
 
   def _checked_size(self) -> tf.Tensor | None:

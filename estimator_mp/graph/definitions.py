@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compat.private import graph_edits
+from estimator_mp.graph import traversal
 
 import tensorflow as tf
 
@@ -172,7 +173,7 @@ class Definitions:
     definition.versions.producer = tf.version.GRAPH_DEF_VERSION
     definition.node.extend(self._nodes.values())
     external = {
-      name: self._graph.get_tensor_by_name(name)
+      name: traversal.tensor_of_name(self._graph, name)
       for name in self._read
       if _op_name(name) not in self._nodes
     }

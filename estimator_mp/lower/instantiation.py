@@ -28,7 +28,7 @@ from estimator_mp.analysis.symbolic_shapes import (
   MEASURES,
   SymbolicShapes,
 )
-from estimator_mp.graph import control_flow, draws, op_types
+from estimator_mp.graph import control_flow, draws, op_types, traversal
 from estimator_mp.graph import frames as frames_lib
 from estimator_mp.graph.definitions import Definitions
 from estimator_mp.graph.frames import Frame, Frames
@@ -249,7 +249,7 @@ class Instantiation:
     for op in ops:
       if op not in self._copies or self._frames.loop(op) is not None:
         continue
-      if any(map(op_types.is_handle, op.inputs)):
+      if any(map(op_types.is_handle, op.inputs)):  # A lookup.
         self._graph.prevent_fetching(op)
       for tensor in op.outputs:
         # To add parts up would delay the slices.
@@ -941,7 +941,7 @@ class Instantiation:
     if self._here is not None:
       number = self._here[1]
     origin = self._shapes.origins[symbol]
-    tensor = self._graph.get_tensor_by_name(origin.tensor)
+    tensor = traversal.tensor_of_name(self._graph, origin.tensor)
     if origin.entry is not None:
       name = self._entry(tensor.name, tensor.dtype, origin.entry)
       return self._number(name, tensor.dtype)

@@ -107,7 +107,7 @@ def segments_of(batch: PlannedBatch) -> Segments:
     x
     for x in batch.reshards
     if x.kind is Kind.SLICE
-    and graph.get_tensor_by_name(x.tensor).op in batch.depends
+    and traversal.tensor_of_name(graph, x.tensor).op in batch.depends
   ]
   return Segments(
     batch.num_segments,
