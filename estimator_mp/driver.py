@@ -146,7 +146,7 @@ class Driver:
     """Returns a context for model_fn's variables to be such as slices read.
 
     A reference is memory: a plain op that a hook fetches beside slices could
-    read what the step's update has written there. Of a resource it gets a value.
+    read what the update has written there. Of a resource it gets a value.
     """
     count = self._config.create_schedule().num_micro_batches
     if self._mode == TRAIN and count * self._mesh.axis_size("data") > 1:
