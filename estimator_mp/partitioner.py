@@ -15,7 +15,8 @@ import itertools
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from estimator_mp import devices
+from compat.private import graph_reads
+from estimator_mp import devices, model_partitioner
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.analysis.symbolic_shapes import (
   EXAMPLES,
@@ -47,6 +48,7 @@ from estimator_mp.lower.instantiation import (
   ReadApart,
 )
 from estimator_mp.lower.replicas import Replicas
+from estimator_mp.model_axis import split_plan
 from estimator_mp.pipeline import (
   auto_schedule,
   cells,
@@ -64,6 +66,7 @@ from estimator_mp.plan import (
   phase_costs,
   reshards,
   slice_passes,
+  split_planner,
   unordered_reads,
   update_reads,
 )
@@ -94,6 +97,7 @@ class Partitioner:
       after `lower`.
     replicas: The replicas.
     sums: How they sum gradients, for each round of updates; after `lower`.
+    splits: The variables that are split over the model axis.
     cuts_of_inputs: The ops that cut inputs, and measure them; after `lower`.
   """
 
@@ -137,6 +141,9 @@ class Partitioner:
       config, mesh, Ledger(self._graph), len(self._slices)
     )
     self.sums: list[tuple[gradient_sums.GradientSum, ...]] = []
+    self.splits = split_plan.SplitPlan()
+    self._given = given
+    self._parts: dict[tf.Operation, int] = {}  # Of the model axis.
     self.cuts_of_inputs: list[tf.Operation] = []
     self._read_apart = ReadApart()
     self._num_examples = self._checked_size() if self.has_slices else None
@@ -169,6 +176,8 @@ class Partitioner:
     )
     if purpose.trains and config.transfer_dtype != "float32":
       self._send_in_half(tf.dtypes.as_dtype(config.transfer_dtype))
+    if mesh.axis_size("model") > 1:
+      self._split_variables(config)
     self._plan_passes()
     if self.schedule.name == AUTO:
       self.schedule = auto_schedule.fastest(
@@ -244,6 +253,49 @@ class Partitioner:
     self._analyse()
     self._backward = self._find_backward()
 
+  def _split_variables(self, config: sharding_config.ShardingConfig) -> None:
+    """Splits variables over the model axis, and analyses what that has made."""
+    planner = split_planner.SplitPlanner(config, self._mesh.axis_size("model"))
+    every = self._graph.get_operations()
+    forward = [
+      op
+      for op in every
+      if op not in self._given
+      and op not in self._backward
+      and not graph_reads.is_of_gradient(op)
+    ]
+    targets = {
+      x for op in self._backward for x in finished_stages.differentiated(op)
+    }
+    planner.plan(
+      forward,
+      [op for op in forward if op in targets] if self._purpose.trains else None,
+    )
+    planner.leave_the_rest()
+    planner.check()
+    self.splits = planner.summary
+    names = {op.name: op for op in op_types.variables_of(every)}
+    results = self._purpose.results
+    made = model_partitioner.split(
+      self._inputs,
+      [*self._fetches, *results],
+      {names[name]: how for name, how in planner.splits.items()},
+      self._mesh.axis_size("model"),
+      lambda op: self._mesh.model_devices(stage=self.stages.get(op, 0)),
+    )
+    count = len(self._fetches)
+    self._fetches = list(made.fetches[:count])
+    self._purpose = dataclasses.replace(
+      self._purpose, results=tuple(made.fetches[count:])
+    )
+    for op, (plain, part) in (made.made_for | made.handles).items():
+      self._parts[op] = part
+      if plain in self.stages:
+        self.stages[op] = self.stages[plain]
+      if plain in self._backward:
+        self._backward.add(op)
+    self._analyse()
+
   def _plan_passes(self) -> None:
     """Decides what slices wait for, and which passes ops are in."""
     in_loops = {op for op in self.ops if self._frames.read_in(op) is not None}
@@ -293,6 +345,9 @@ class Partitioner:
     self._recomputed = dict(zip(made, originals, strict=True))
     self._kept = policy.kept
     self.stages.update(made)
+    self._parts.update(
+      {copy: self._parts[op] for copy, op in self._recomputed.items() if op in self._parts}
+    )
     self._backward.update(made)
     self._analyse()
     self._plan_passes()
@@ -303,7 +358,14 @@ class Partitioner:
     Returns:
       What stands for the loss, and for what trains.
     """
-    device_assignment.assign(self.stages, self._mesh.stage_devices())
+    for part in range(self._mesh.axis_size("model")):
+      of_part = {
+        op: stage
+        for op, stage in self.stages.items()
+        if self._parts.get(op, 0) == part
+      }
+      devices = self._mesh.stage_devices(model=part)
+      device_assignment.assign(of_part, devices)
     of_slices = set(traversal.ancestors(self.batch.parts, self.ops))
     alike = of_slices - self._depends  # In all slices.
     self.replicas.mirror([op for op in self.ops if op in alike])
@@ -449,7 +511,10 @@ class Partitioner:
   def _device(self, op: tf.Operation, replica: int) -> str:
     """Returns the device of an op on a replica; "" if it has no stage."""
     stage = self.stages.get(op)
-    return "" if stage is None else self._mesh.device(stage=stage, data=replica)
+    if stage is None:
+      return ""
+    part = self._parts.get(op, 0)
+    return self._mesh.device(stage=stage, data=replica, model=part)
 
   def _order(
     self,

@@ -22,6 +22,9 @@ class Definitions:
 
   A tensor is named as in TensorFlow, "scope/name:0"; one that no op of the
   definitions makes is one of the graph.
+
+  Attributes:
+    made_for: What ops were added for, by their names, as `on` was told.
   """
 
   def __init__(self, graph: tf.Graph):
@@ -35,6 +38,8 @@ class Definitions:
     self._read: set[str] = set()
     self._numbers: dict[str, int] = {}  # The last ones added to names.
     self._device = ""
+    self._for: Any = None
+    self.made_for: dict[str, Any] = {}
     # Ops of the graph that these wait for.
     self._waits: dict[str, list[str]] = {}
     # What comes back to ops that begin a loop: the number of an input, and the
@@ -50,17 +55,19 @@ class Definitions:
     return len(self._nodes)
 
   @contextlib.contextmanager
-  def on(self, device: str) -> Iterator[None]:
+  def on(self, device: str, made_for: Any = None) -> Iterator[None]:
     """A context in which ops are added on a device.
 
     Args:
       device: Its name; "" for none.
+      made_for: What for, if anybody wants to know.
     """
-    before, self._device = self._device, device
+    before = self._device, self._for
+    self._device, self._for = device, made_for
     try:
       yield
     finally:
-      self._device = before
+      self._device, self._for = before
 
   def add(
     self,
@@ -204,6 +211,8 @@ class Definitions:
     if others := [name for name in waits if name not in self._nodes]:
       self._waits[node.name] = others
     self._nodes[node.name] = node
+    if self._for is not None:
+      self.made_for[node.name] = self._for
     return f"{node.name}:0"
 
   def _free(self, name: str) -> str:

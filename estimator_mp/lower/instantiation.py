@@ -137,6 +137,7 @@ class Instantiation:
       MappingProxyType({})
     ),
     read_apart: ReadApart = _ONE_BATCH,
+    scope: str = "slice",
   ):
     """Starts with nothing.
 
@@ -166,7 +167,9 @@ class Instantiation:
       in_place: For an op and the number of a slice another op, whose copy the
         slice has in its place.
       read_apart: The batches of replicas, if each reads its own.
+      scope: What one of them is called, in names.
     """
+    self._scope = scope
     self._graph = graph
     self.definitions = Definitions(graph)
     self.rewired: dict[tuple[tf.Operation, int], str] = {}
@@ -224,6 +227,16 @@ class Instantiation:
         back = self._part(op.inputs[1], number)
         self.definitions.loop_back(first, 1, back)
 
+  def stand_for(self, op: tf.Operation, names: Sequence[str]) -> None:
+    """Says what parts have in place of an op of the graph.
+
+    Args:
+      op: The op, with one output.
+      names: An op for each part.
+    """
+    self._copies[op] = [*names]
+    self._outputs[op] = [[f"{name}:0"] for name in names]
+
   def redirect(self, ops: Iterable[tf.Operation]) -> None:
     """Lets other ops read what slices have made.
 
@@ -234,7 +247,10 @@ class Instantiation:
     for op in ops:
       if op in self._added or any(map(self._shapes.is_container, op.inputs)):
         continue
-      if any(map(self._is_replaced, op.inputs)):
+      if any(map(self._is_replaced, op.inputs)) or any(
+        x in self._copies and x not in self._of_inputs
+        for x in op.control_inputs
+      ):
         self._rewire(op)
 
   def keep_state(self, ops: Iterable[tf.Operation]) -> None:
@@ -280,6 +296,18 @@ class Instantiation:
     """
     return [self._made.get(name) for name in self._copies[op]]
 
+  def made(self) -> dict[tf.Operation, tuple[tf.Operation, int]]:
+    """Returns what was made, after `apply`.
+
+    Returns:
+      For each op the plain one for which it was made, and the replica, as far
+      as it is on the devices of that.
+    """
+    made_for = self.definitions.made_for
+    return {
+      op: made_for[name] for name, op in self._made.items() if name in made_for
+    }
+
   def op_named(self, name: str) -> tf.Operation | None:
     """Returns an op that was made, if it was needed, after `apply`.
 
@@ -288,11 +316,14 @@ class Instantiation:
     """
     return self._made.get(name)
 
-  def apply(self, fetches: Sequence[Fetch]) -> list[Fetch]:
+  def apply(
+    self, fetches: Sequence[Fetch], others: Iterable[tf.Operation] = ()
+  ) -> list[Fetch]:
     """Adds the ops to the graph, and lets the rest of it read them.
 
     Args:
       fetches: What a step runs.
+      others: Ops in parts that are to be there, too.
 
     Returns:
       What stands for that.
@@ -308,6 +339,7 @@ class Instantiation:
       )
     }
     needed = [*self.rewired.values()]
+    needed += [name for op in others for name in self.ops_for(op)]
     for names in (*self.waits.values(), *stand_ins, *of_replicas.values()):
       needed += names
     self.definitions.keep(needed)
@@ -380,8 +412,8 @@ class Instantiation:
       op: The op of the plain graph that they stand for.
       number: The number of the slice.
     """
-    device = self._device_of(op, self._replica_of[number])
-    return self.definitions.on(device)
+    replica = self._replica_of[number]
+    return self.definitions.on(self._device_of(op, replica), (op, replica))
 
   def number_of(self, size: Size, dtype: tf.DType) -> str:
     """Returns a size of the whole batch as a scalar of any type.
@@ -401,6 +433,10 @@ class Instantiation:
     shape = self._shapes.shape(tensor)
     assert shape is not None
     return shape
+
+  def _name_of(self, number: int) -> str:
+    """Returns what a slice, or a part, is called in names."""
+    return f"{self._scope}_{number}"
 
   # What stands for a tensor of the plain graph.
 
@@ -472,7 +508,7 @@ class Instantiation:
       for number in own:
         with self.on(terms[0].op, number):
           read = [self._part(x, number) for x in terms]
-          parts.append(self._add(tensor, read, f"slice_{number}"))
+          parts.append(self._add(tensor, read, self._name_of(number)))
       with self.on(terms[0].op, own[0]):
         sums.append(self._accumulate(terms[0], own, parts))
     with self.on(tensor.op, own[0]):
@@ -564,7 +600,10 @@ class Instantiation:
 
   def _weighted(self, tensor: tf.Tensor, part: str, number: int) -> str:
     """Returns a slice's part times the share of examples that it has."""
-    dtype, name = tensor.dtype, f"slice_{number}/{tensor.op.name}/weighted"
+    dtype, name = (
+      tensor.dtype,
+      f"{self._name_of(number)}/{tensor.op.name}/weighted",
+    )
     own = self._scalar(self._examples_of(number), dtype)
     of_all = self.number_of(self._shapes.num_examples, dtype)
     share = self.definitions.add("RealDiv", name, [own, of_all], T=dtype)
@@ -664,7 +703,7 @@ class Instantiation:
       value = self._shapes.value(tensor)
       assert value is not None
       sizes = np.array(value)
-      sizes.flat[how.entry] = how.partition.parts[0]
+      sizes.flat[how.entry] = _of_part(how.partition, number)
       return self._sizes(sizes, tensor.dtype, number)
     if isinstance(how, Repeated):
       return self._repeat(tensor, how.shard, number)
@@ -695,7 +734,10 @@ class Instantiation:
         inputs[0] = self._read(op.inputs[0], read, number)
       with self.on(op, number):
         self._tensors[key] = self.definitions.copy(
-          op, f"slice_{number}/{op.name}", inputs, self._waits(op, number)
+          op,
+          f"{self._name_of(number)}/{op.name}",
+          inputs,
+          self._waits(op, number),
         )
     return self._tensors[key]
 
@@ -704,7 +746,7 @@ class Instantiation:
     whole = self._whole_for(tensor, number)
     if not number:
       return whole
-    name = f"slice_{number}/{tensor.op.name}/nothing"
+    name = f"{self._name_of(number)}/{tensor.op.name}/nothing"
     return self.definitions.add("ZerosLike", name, [whole], T=tensor.dtype)
 
   def _whole_for(self, tensor: tf.Tensor, number: int) -> str:
@@ -789,8 +831,10 @@ class Instantiation:
     """Returns the parts of slices: by default those of all."""
     numbers = self._slices if numbers is None else numbers
     count = len(numbers)
-    part = shard.partition.parts[0]
-    sizes = [self._size(part, number) for number in numbers]
+    sizes = [
+      self._size(_of_part(shard.partition, number), number)
+      for number in numbers
+    ]
     axis = self._constant(shard.axis, tf.int32)
     fields = {"num_split": count, "T": tensor.dtype}
     waits = self._checks_of(tensor)
@@ -905,7 +949,7 @@ class Instantiation:
           "sizes/enter",
           [name],
           T=dtype,
-          frame_name=_of_slice(loop.name, number),
+          frame_name=f"{loop.name}/{self._name_of(number)}",
           is_constant=True,
           parallel_iterations=loop.iterations,
         )
@@ -977,7 +1021,7 @@ class Instantiation:
       more = self._binary("AddV2", whole, count - 1 - place)
       self._tensors[key] = self.definitions.add(
         "FloorDiv",
-        f"sizes/slice_{number}",
+        f"sizes/{self._name_of(number)}",
         [self._scalar(more, tf.int32), self._constant(count, tf.int32)],
         T=tf.int32,
       )
@@ -1097,10 +1141,10 @@ class Instantiation:
     dtype = op.inputs[index].dtype
     begin: int | str = 0
     for before in self._slices[:number]:
-      size = self._size(partition.parts[0], before)
+      size = self._size(_of_part(partition, before), before)
       begin = self._binary("AddV2", begin, size)
-    end = self._size(partition.parts[0], number)
-    name = f"slice_{number}/{op.name}/places"
+    end = self._size(_of_part(partition, number), number)
+    name = f"{self._name_of(number)}/{op.name}/places"
 
     def make(op_type: str, *read: str, **fields: Any) -> str:
       return self.definitions.add(op_type, name, read, **fields)
@@ -1156,14 +1200,14 @@ class Instantiation:
     waits = self._waits(op, number)
     if not waits:
       return tensor
-    name, dtype = f"slice_{number}/{op.name}/input", op.inputs[0].dtype
+    name, dtype = f"{self._name_of(number)}/{op.name}/input", op.inputs[0].dtype
     with self.on(op, number):
       return self.definitions.add("Identity", name, [tensor], waits, T=dtype)
 
   def _copy(self, op: tf.Operation, inputs: Sequence[str], number: int) -> str:
     """Returns the first output of a copy of an op for a slice."""
     how = self._batch.parts[op]
-    name = f"slice_{number}/{op.name.lstrip('_')}"
+    name = f"{self._name_of(number)}/{op.name.lstrip('_')}"
     waits = self._waits(op, number)
     if op.type == "Mean" and isinstance(how.outputs[0], Partial):
       return self._share_of_mean(op, name, inputs, waits)
@@ -1171,7 +1215,7 @@ class Instantiation:
     attributes = dict(rule.attributes) if rule else {}
     for key in _NAMES_OF_STATES.intersection(op.node_def.attr):
       own = op.get_attr(key).decode() or op.name
-      attributes[key] = _of_slice(own, number)
+      attributes[key] = f"{own}/{self._name_of(number)}"
     if number and draws.has_seed(op.node_def):
       attributes["seed2"] = draws.seed_of_part(op.node_def, number)
     if number and (index := op_types.SEED_INPUTS.get(op.type)) is not None:
@@ -1181,7 +1225,7 @@ class Instantiation:
       shape = tf.TensorShape(op.get_attr(rule.shape_attribute))
       (output,) = how.outputs
       if shape.rank is not None and isinstance(output, Shard):
-        size = self._size(output.partition.parts[0], number)
+        size = self._size(_of_part(output.partition, number), number)
         sizes = shape.as_list()
         sizes[output.axis] = size if isinstance(size, int) else None
         shape = tf.TensorShape(sizes)
@@ -1249,9 +1293,10 @@ class Instantiation:
       self.waits[op] = waits
 
 
-def _of_slice(name: str, number: int) -> str:
-  """Returns the name of a loop, or of a state, for a slice."""
-  return f"{name}/slice_{number}"
+def _of_part(partition: Partition, number: int) -> Size:
+  """Returns the size of a part; all slices are one, with a symbol."""
+  parts = partition.parts
+  return parts[number] if len(parts) > 1 else parts[0]
 
 
 def _op_name(tensor: str) -> str:

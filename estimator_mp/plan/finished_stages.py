@@ -57,7 +57,7 @@ def plan_stages(
   Raises:
     ValueError: If the model cannot be placed as the configuration says.
   """
-  of_gradients = {x for op in backward for x in _differentiated(op)}
+  of_gradients = {x for op in backward for x in differentiated(op)}
   of_gradients |= {x.op for x in purpose.results}
   known = [op for op in ops if op in of_gradients and op not in backward]
   before = set(
@@ -126,7 +126,7 @@ def _variable(op: tf.Operation) -> tf.Operation | None:
   return None if handle is None else variables.variable_of(handle)
 
 
-def _differentiated(op: tf.Operation) -> list[tf.Operation]:
+def differentiated(op: tf.Operation) -> list[tf.Operation]:
   """Returns what an op takes the gradient of; of a tape's what it reads."""
   of_op = graph_reads.differentiated(op)
   if of_op is not None:
