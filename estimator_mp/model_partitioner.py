@@ -120,20 +120,11 @@ def split(
   ops = frames.in_order([op for op in every if op in live], of_frames)
   shapes = SymbolicShapes(inputs, of_frames)
   shapes.add(ops)
-  roots = {
-    variable.outputs[0].name: Shard(
-      how.axis, Partition(sum(how.sizes), tuple(how.sizes))
-    )
-    for variable, how in splits.items()
-  }
-  layouts = Propagation(
-    shapes,
-    roots,
-    frozenset(op for op in ops if _may_be_in_parts(op, splits)),
-    fetched={x.name for x in fetches if isinstance(x, tf.Tensor)},
-    frames=of_frames,
-  )
-  layouts.run(ops)
+  fetched = {x.name for x in fetches if isinstance(x, tf.Tensor)}
+  layouts = _propagate(ops, splits, shapes, of_frames, fetched)
+  while whole := _read_whole(ops, layouts, splits):
+    splits = {x: how for x, how in splits.items() if x not in whole}
+    layouts = _propagate(ops, splits, shapes, of_frames, fetched)
   tensors = operands.Operands(TABLE, devices_of, Ledger(graph))
   writes: dict[tf.Operation, Sequence[tf.Operation]] = {}
   of_shards = shards.Shards(tensors, writes)
@@ -167,6 +158,7 @@ def split(
       )
     ]
   )
+  starts = [op for op in starts if op in layouts.parts]
   found = made.apply(fetches, starts)
   for op in starts:
     writes[op] = [x for x in made.copies(op) if x is not None]
@@ -189,3 +181,59 @@ def _may_be_in_parts(op: tf.Operation, splits: Splits) -> bool:
   handles = [x for x in op.inputs if x.dtype == tf.resource]
   used = [variables.variable_of(x) for x in handles]
   return bool(used) and all(x in splits for x in used)
+
+
+def _propagate(
+  ops: Sequence[tf.Operation],
+  splits: Splits,
+  shapes: SymbolicShapes,
+  of_frames: Frames,
+  fetched: Collection[str],
+) -> Propagation:
+  """Returns the layouts of tensors over the devices of the model axis."""
+  roots = {
+    variable.outputs[0].name: Shard(
+      how.axis, Partition(sum(how.sizes), tuple(how.sizes))
+    )
+    for variable, how in splits.items()
+  }
+  found = Propagation(
+    shapes,
+    roots,
+    frozenset(op for op in ops if _may_be_in_parts(op, splits)),
+    fetched=fetched,
+    frames=of_frames,
+  )
+  found.run(ops)
+  return found
+
+
+def _read_whole(
+  ops: Sequence[tf.Operation], layouts: Propagation, splits: Splits
+) -> set[tf.Operation]:
+  """Returns variables that an op works on of which there are no parts.
+
+  Those that are updated together with one of them are among them.
+  """
+  found: set[tf.Operation] = set()
+  together: list[set[tf.Operation]] = []
+  for op in ops:
+    used = {
+      index: variable
+      for index, x in enumerate(op.inputs)
+      if x.dtype == tf.resource
+      and (variable := variables.variable_of(x)) in splits
+    }
+    how = layouts.parts.get(op)
+    for index, variable in used.items():
+      own = layouts.layout(op.inputs[index])
+      if how is None or how.reads[index] != own or not isinstance(own, Shard):
+        found.add(variable)
+    if len(used) > 1:
+      together.append({*used.values()})
+  is_new = bool(found)
+  while is_new:
+    new = {x for group in together if group & found for x in group}
+    is_new = not new <= found
+    found |= new
+  return found

@@ -36,6 +36,7 @@ from estimator_mp.graph import (
   frames,
   op_types,
   traversal,
+  variables,
 )
 from estimator_mp.graph.calls import inlining
 from estimator_mp.graph.frames import Frames
@@ -276,10 +277,17 @@ class Partitioner:
     self.splits = planner.summary
     names = {op.name: op for op in op_types.variables_of(every)}
     results = self._purpose.results
+    splits = {names[name]: how for name, how in planner.splits.items()}
+    handles = [variable.outputs[0] for variable in splits]
+    users = {op for x in handles for op in variables.users(x)}
+    self._inline_calls(
+      [op for op in every if op in users and op.type in inlining.INLINED],
+      inlining.INLINED,
+    )
     made = model_partitioner.split(
       self._inputs,
       [*self._fetches, *results],
-      {names[name]: how for name, how in planner.splits.items()},
+      splits,
       self._mesh.axis_size("model"),
       lambda op: self._mesh.model_devices(stage=self.stages.get(op, 0)),
     )
@@ -346,7 +354,11 @@ class Partitioner:
     self._kept = policy.kept
     self.stages.update(made)
     self._parts.update(
-      {copy: self._parts[op] for copy, op in self._recomputed.items() if op in self._parts}
+      {
+        copy: self._parts[op]
+        for copy, op in self._recomputed.items()
+        if op in self._parts
+      }
     )
     self._backward.update(made)
     self._analyse()
@@ -788,6 +800,11 @@ class Partitioner:
     calls = [
       op for op in traversal.descendants(starts, ops) if op.type in types
     ]
+    self._inline_calls(calls, types)
+
+  def _inline_calls(
+    self, calls: Iterable[tf.Operation], types: Collection[str]
+  ) -> None:
     found = inlining.inline(calls, types)
     self._fetches = [
       found.get(x.name, x) if isinstance(x, tf.Tensor) else x

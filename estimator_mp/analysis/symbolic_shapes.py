@@ -269,8 +269,12 @@ class SymbolicShapes:
     """Returns the sizes of dimensions; None if their number is not known.
 
     Args:
-      tensor: A tensor.
+      tensor: A tensor. The handle of a variable has the sizes of that.
     """
+    if tensor.dtype == tf.resource:
+      of_variable = self.variable_shape(tensor)
+      if of_variable is not None:
+        return of_variable
     if tensor.name not in self._shapes:
       is_known = tensor.shape.rank is not None and tensor.dtype != tf.variant
       self._shapes[tensor.name] = self._static(tensor) if is_known else None
@@ -329,16 +333,6 @@ class SymbolicShapes:
       return None
     shape = tf.TensorShape(op.get_attr("shape"))
     return tuple(shape.as_list()) if shape.is_fully_defined() else None
-
-  def shape_of_input(self, tensor: tf.Tensor) -> tuple[Size, ...] | None:
-    """Returns the sizes of a tensor; of a handle those of its variable.
-
-    Args:
-      tensor: What an op reads.
-    """
-    if tensor.dtype == tf.resource:
-      return self.variable_shape(tensor)
-    return self.shape(tensor)
 
   def has_examples(self, size: Size) -> bool:
     """Whether a size is a multiple of the number of examples.
@@ -487,7 +481,7 @@ class SymbolicShapes:
       labels = rule.labels(index)
       if label not in labels:
         continue
-      shape = self.shape_of_input(tensor)
+      shape = self.shape(tensor)
       if shape is not None and len(shape) == len(labels):
         found.append(shape[labels.index(label)])
     different = list(dict.fromkeys(size for size in found if size != 1))
@@ -564,7 +558,7 @@ class SymbolicShapes:
       return [None, self._filled(*map(self.value, op.inputs[1:]))]
     if op.type not in MEASURES:
       return None
-    shapes = [self.shape_of_input(tensor) for tensor in op.inputs]
+    shapes = [self.shape(tensor) for tensor in op.inputs]
     measured: list[Value | None] = []
     for shape in shapes:
       if shape is None:

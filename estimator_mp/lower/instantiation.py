@@ -32,7 +32,7 @@ from estimator_mp.graph import control_flow, draws, op_types, traversal
 from estimator_mp.graph import frames as frames_lib
 from estimator_mp.graph.definitions import Definitions
 from estimator_mp.graph.frames import Frame, Frames
-from estimator_mp.lower import exchanges
+from estimator_mp.lower import exchanges, owned_rows
 from estimator_mp.pipeline import weight_products
 from estimator_mp.pipeline.weight_products import WeightProduct
 from estimator_mp.plan import late_waits
@@ -1109,6 +1109,9 @@ class Instantiation:
           read[index] = self._own_places(
             op, index, partition, read[index], number
           )
+    if how.owned is not None:
+      self._make_by_owner(op, how.owned, reads)
+      return
     if how.exchanges:
       for number, read in enumerate(reads):
         read[0] = self._after(op, read[0], number)
@@ -1125,6 +1128,49 @@ class Instantiation:
     count = len(op.outputs)
     self._copies[op] = names
     self._outputs[op] = [[f"{x}:{i}" for i in range(count)] for x in names]
+
+  def _make_by_owner(
+    self,
+    op: tf.Operation,
+    owned: tuple[int, Partition],
+    reads: Sequence[Sequence[str]],
+  ) -> None:
+    """Makes a lookup, or an update, of rows: each part does its own."""
+    index, partition = owned
+    dtype = op.inputs[index].dtype
+    rule = self._shapes.rule(op)
+    assert rule is not None
+    names: list[str] = []
+    outputs: list[str] = []
+    begin = 0
+    for number, read in enumerate(reads):
+      inputs = [*read]
+      name = f"{self._name_of(number)}/{op.name}"
+      owners = owned_rows.Owners(self.definitions, f"{name}/own")
+      size = _of_part(partition, number)
+      assert isinstance(size, int)
+      if op.outputs:
+        with self.on(op, number):
+          own = owners.own(inputs[index], begin, size, dtype)
+          inputs[index] = owners.any_of(own, dtype)
+          found = self._copy(op, inputs, number)
+          tensor = op.outputs[0]
+          rank = len(rule.labels(0)) - 1
+          outputs.append(owners.or_zeros(found, own, rank, tensor.dtype))
+      else:
+        with self.on(op, 0):  # Where all rows are: nothing else is sent.
+          own = owners.own(inputs[index], begin, size, dtype)
+          numbers = owners.numbers(own)
+          inputs[index] = own.places
+          for i, x in enumerate(op.inputs):
+            if "Entries" in rule.labels(i):
+              inputs[i] = owners.taken(numbers, inputs[i], x.dtype)
+        with self.on(op, number):
+          found = self._copy(op, inputs, number)
+      names.append(_op_name(found))
+      begin += size
+    self._copies[op] = names
+    self._outputs[op] = [[x] for x in outputs] or [[] for _ in names]
 
   def _own_places(
     self,

@@ -146,9 +146,11 @@ class Parts:
     exchanges: Whether they are no copies of the op, but exchange results.
     places: The number of an input whose entries are places in a dimension that
       is split so: parts count from their own first place on.
+    owned: The same, where parts do what is to be done with their own places.
   """
 
   reads: tuple[Read, ...]
   outputs: tuple[Layout, ...]
   exchanges: bool = False
   places: tuple[int, Partition] | None = None
+  owned: tuple[int, Partition] | None = None

@@ -502,7 +502,7 @@ class Propagation:
         axis = rule.labels(index).index(label)
         read = layouts[index]
         if not isinstance(read, Shard) or read.axis != axis:
-          shape = self._shapes.shape_of_input(op.inputs[index])
+          shape = self._shapes.shape(op.inputs[index])
           read = None
           if self._shapes.is_container(op.inputs[index]) and shape is None:
             read = Shard(axis, partition)  # Nothing is in it.
@@ -518,8 +518,13 @@ class Propagation:
       if own is None or op in self._regions:
         return None
       counted = index, own
+    owned = None
+    if rule.owned is not None and rule.owned[1] == label:
+      if op in self._regions:
+        return None
+      owned = rule.owned[0], partition
     exchanges = label in rule.exchanged and self._exchanges
-    return Parts(tuple(reads), tuple(outputs), exchanges, counted)
+    return Parts(tuple(reads), tuple(outputs), exchanges, counted, owned)
 
   def _is_own(self, rule: Rule, label: Label, layout: Layout) -> bool:
     """Whether parts read what each has of its own, as their moments are."""

@@ -97,6 +97,9 @@ class Rule:
     places: The number of an input, a label, and a size: its entries are places
       in a dimension with the label, of that size. A part counts them from its
       own first one on.
+    owned: As `places`, but what the entries are places of any part may have. A
+      part does what is to be done with its own: what it makes has zeros for the
+      others, and along labels "Entries" it reads entries for its own.
     is_alike: Whether outputs that lack a label are the same for all parts along
       it, such as the length of a list.
     is_tuple: Whether each output is the input of its number, whatever that is.
@@ -115,6 +118,7 @@ class Rule:
   nonempty: bool = False
   exchanged: Mapping[Label, int] = dataclasses.field(default_factory=dict)
   places: tuple[int, Label, Size] | None = None
+  owned: tuple[int, Label] | None = None
   is_alike: bool = False
   is_tuple: bool = False
   attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)

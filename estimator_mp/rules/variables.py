@@ -10,7 +10,9 @@ from estimator_mp.rules.table import Shapes, Table
 
 import tensorflow as tf
 
-TABLE = Table()
+TABLE = Table("""
+VarIsInitializedOp: e... -> (); all
+""")
 
 
 def _numbered(count: int) -> Labels:
@@ -84,24 +86,27 @@ def _write(op: tf.Operation, shapes: Shapes) -> Rule | None:
   "ResourceSparseApplyRMSProp",
 )
 def _write_rows(op: tf.Operation, shapes: Shapes) -> Rule | None:
-  """Some rows of a variable and of its slots: columns by themselves."""
+  """Some rows of a variable and of its slots: by owner, or by columns."""
   shape = shapes.variable_shape(op.inputs[0])
   names = [argument.name for argument in op.op_def.input_arg]
   rows = shapes.shape(op.inputs[names.index("indices")])
   if shape is None or rows is None:
     return None
   columns = _numbered(len(shape))[1:]
+  is_list = len(rows) == 1
+  entries_of: Labels = ("Entries",) if is_list else (None,) * len(rows)
   inputs: list[Input] = []
   for name, tensor in zip(names, op.inputs, strict=True):
-    own: Labels = (*(None,) * len(rows), *columns)
+    own: Labels = (*entries_of, *columns)
     if tensor.dtype == tf.resource:
-      own = (None, *columns)
+      own = ("rows", *columns)
     elif name == "indices":
-      own = (None,) * len(rows)
+      own = entries_of
     elif shapes.shape(tensor) == ():
       own = ()
     inputs.append(own)
-  return Rule(tuple(inputs), ())
+  owned = (names.index("indices"), "rows") if is_list else None
+  return Rule(tuple(inputs), (), owned=owned)
 
 
 @TABLE.rule(

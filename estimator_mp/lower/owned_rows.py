@@ -1,0 +1,124 @@
+"""Rows by owner: lookups and updates of a table whose rows are split.
+
+A part looks up the rows that it has, and has zeros in the place of all others:
+what parts have found adds up to what is looked up, as in Megatron-LM's
+embedding of a vocabulary (Shoeybi et al., 2019, arXiv:1909.08053). Of an update
+each part gets its own rows only.
+"""
+
+import dataclasses
+from typing import Any
+
+from estimator_mp.graph.definitions import Definitions
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnRows:
+  """Which of the rows that somebody asks for a part has.
+
+  Attributes:
+    places: The places of rows in the part; of those that it has not, any.
+    are_own: Whether it has them.
+  """
+
+  places: str
+  are_own: str
+
+
+class Owners:
+  """Adds the ops of one lookup, or update, to definitions."""
+
+  def __init__(self, definitions: Definitions, scope: str):
+    """Starts with none.
+
+    Args:
+      definitions: Where ops are added.
+      scope: The beginning of their names.
+    """
+    self._definitions = definitions
+    self._scope = scope
+
+  def own(self, rows: str, begin: int, size: int, dtype: tf.DType) -> OwnRows:
+    """Returns which rows a part has.
+
+    Args:
+      rows: The numbers of rows.
+      begin: The number of the part's first one.
+      size: How many it has.
+      dtype: The type of these numbers.
+    """
+    zero, last = self._constant(0, dtype), self._constant(size, dtype)
+    places = rows
+    if begin:
+      places = self._add("Sub", rows, self._constant(begin, dtype), T=dtype)
+    are_own = self._add(
+      "LogicalAnd",
+      self._add("GreaterEqual", places, zero, T=dtype),
+      self._add("Less", places, last, T=dtype),
+    )
+    return OwnRows(places, are_own)
+
+  def any_of(self, own: OwnRows, dtype: tf.DType) -> str:
+    """Returns places that a part has, as many as there are rows.
+
+    Args:
+      own: Which rows it has.
+      dtype: The type of places.
+    """
+    zero = self._constant(0, dtype)
+    return self._add("SelectV2", own.are_own, own.places, zero, T=dtype)
+
+  def or_zeros(
+    self, found: str, own: OwnRows, rank: int, dtype: tf.DType
+  ) -> str:
+    """Returns rows that a part has looked up, and zeros for those of others.
+
+    Args:
+      found: What is at the places of `any_of`.
+      own: Which rows it has.
+      rank: How many dimensions a row has.
+      dtype: The type of rows.
+    """
+    are_own = own.are_own
+    last = self._constant(-1, tf.int32)
+    for _ in range(rank):
+      are_own = self._add("ExpandDims", are_own, last, T=tf.bool, Tdim=tf.int32)
+    zero = self._constant(0, dtype)
+    return self._add("SelectV2", are_own, found, zero, T=dtype)
+
+  def numbers(self, own: OwnRows) -> str:
+    """Returns which of the rows, by their numbers, a part has.
+
+    Args:
+      own: Which rows it has, in a vector.
+    """
+    found = self._add("Where", own.are_own, T=tf.bool)
+    vector = self._constant([-1], tf.int32)
+    return self._add("Reshape", found, vector, T=tf.int64, Tshape=tf.int32)
+
+  def taken(self, numbers: str, values: str, dtype: tf.DType) -> str:
+    """Returns entries of the first dimension.
+
+    Args:
+      numbers: The result of `numbers`.
+      values: A tensor with an entry for each row.
+      dtype: Its type.
+    """
+    axis = self._constant(0, tf.int32)
+    return self._add(
+      "GatherV2",
+      *(values, numbers, axis),
+      Tparams=dtype,
+      Tindices=tf.int64,
+      Taxis=tf.int32,
+      batch_dims=0,
+    )
+
+  def _add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+    name = f"{self._scope}/{op_type}"
+    return self._definitions.add(op_type, name, inputs, **attributes)
+
+  def _constant(self, value: Any, dtype: tf.DType) -> str:
+    return self._definitions.constant(f"{self._scope}/constant", value, dtype)
