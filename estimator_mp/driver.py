@@ -10,21 +10,22 @@ model axis, tables that are split, exports, Horovod, parameter servers.
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from compat.private import graph_reads
+from compat.private import graph_edits, graph_reads
 from estimator_mp import mesh as mesh_lib
-from estimator_mp import partitioner
+from estimator_mp import model_partitioner, partitioner
 from estimator_mp.capture import (
   graph_checks,
   input_boundary,
   micro_batches,
   resources,
 )
-from estimator_mp.config import algorithms
+from estimator_mp.config import algorithms, split_rules
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config.sharding_config import ShardingConfig
 from estimator_mp.graph import (
@@ -60,6 +61,11 @@ _KNOWN = (
   *("gradient_accumulation_steps", "weight_gradients", "recompute"),
   *("batch_norm", "transfer_dtype", "prefetch_inputs"),
 )
+# "1" to split variables in finished graphs, too.
+MODEL_AXIS = "ESTIMATOR_MP_MODEL_AXIS"
+_OF_MODEL_AXIS = (
+  *("split", "gathers", "plain_initial_bytes", "export_shards"),
+)
 # Horovod's processes ask for gradients.
 _AGGREGATIONS = ("auto", *algorithms.ALGORITHMS)
 
@@ -78,10 +84,19 @@ def partitions(
   """
   if os.environ.get(SWITCH) == "0" or has_servers:
     return False
-  others = [x for x in dataclasses.fields(config) if x.name not in _KNOWN]
+  known = _KNOWN
+  if mesh.axis_size("model") > 1:
+    if os.environ.get(MODEL_AXIS) != "1":
+      return False
+    known = (*known, *_OF_MODEL_AXIS)
+    if config.split != split_rules.AUTO and any(
+      where in ("mod", "whole") for _, where in config.split
+    ):
+      return False
+  others = [x for x in dataclasses.fields(config) if x.name not in known]
   if any(getattr(config, x.name) != x.default for x in others):
     return False
-  return config.aggregation in _AGGREGATIONS and mesh.axis_size("model") == 1
+  return config.aggregation in _AGGREGATIONS
 
 
 def _inputs(
@@ -113,8 +128,6 @@ class Driver:
     has_slices: Whether the batch is in slices.
   """
 
-  splits_variables = False
-
   def __init__(
     self,
     config: ShardingConfig,
@@ -132,8 +145,10 @@ class Driver:
     """
     if mode != TRAIN:  # Its results are the plain model's.
       config = dataclasses.replace(config, draws="whole", batch_norm="whole")
+    self.splits_variables = mesh.axis_size("model") > 1
     self._config = config
     self._mesh = mesh
+    self._model_axis: model_partitioner.ModelPartitioner | None = None
     self._mode = mode
     self._saved = saved
     self._graph = tf.compat.v1.get_default_graph()
@@ -149,7 +164,8 @@ class Driver:
     read what the update has written there. Of a resource it gets a value.
     """
     count = self._config.create_schedule().num_micro_batches
-    if self._mode == TRAIN and count * self._mesh.axis_size("data") > 1:
+    is_sliced = count * self._mesh.axis_size("data") > 1
+    if self.splits_variables or (self._mode == TRAIN and is_sliced):
       return resources.all_resources()
     return contextlib.nullcontext()
 
@@ -227,6 +243,7 @@ class Driver:
     device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
     device_assignment.leave_other_devices(self._graph.get_operations())
     self.has_slices = made.has_slices
+    self._model_axis = made.model_axis
     plan = self._plan(spec, made)
     sharding_plan.record_plan(self._graph, plan)
     return spec, plan
@@ -256,15 +273,21 @@ class Driver:
       made.replicas.zero_shards,
       train_op,
       segments=made.report,
+      splits=made.splits,
     )
 
   def finish(self, compiles_with_xla: bool) -> None:
-    """Lets sessions compute initial values on their devices.
+    """Splits what is added to the graph from now on, and initial values.
 
     Args:
       compiles_with_xla: Whether sessions do, which would draw initial values by
         another algorithm than what folds them.
     """
+    if self._model_axis is not None:
+      graph_edits.before_finalization(
+        self._graph,
+        functools.partial(self._model_axis.split_late, self._graph),
+      )
     if self._mode == TRAIN and not compiles_with_xla:
       initial_values.compute_in_session()
 

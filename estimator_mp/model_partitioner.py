@@ -4,16 +4,22 @@ What is in the graph of model_fn is split over the devices of the model axis by
 the same propagation, and made by the same instantiation, as for slices of the
 batch. Here the roots are handles of variables:
 
-    MatMul(x, Shard(1))         -> Shard(1)      a layer that is split by columns
-    MatMul(Shard(1), Shard(0))  -> Partial(SUM)  and one by rows after it
+    MatMul(x, Shard(1))         -> Shard(1)      a layer, split by columns
+    MatMul(Shard(1), Shard(0))  -> Partial(SUM)  one after it, by rows
 
-as in Megatron-LM (Shoeybi et al., 2019, arXiv:1909.08053), updates of the shards
-and of their slots among them. What comes out is a finished graph again, of which
-slices of the batch know nothing but the devices.
+as in Megatron-LM (Shoeybi et al., 2019, arXiv:1909.08053), updates of the
+shards and of their slots among them. What comes out is a finished graph again,
+of which slices of the batch know nothing but the devices.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Collection,
+  Iterable,
+  Mapping,
+  Sequence,
+)
 
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
 from estimator_mp.graph import (
@@ -75,102 +81,197 @@ def with_slots(
         continue
       shape = tf.TensorShape(used[0].get_attr("shape"))
       for other in used:
-        if other not in found and other.type == "VarHandleOp":
-          if tf.TensorShape(other.get_attr("shape")) == shape:
-            found[other] = known[0]
-            is_new = True
+        is_variable = other.type == "VarHandleOp" and other not in found
+        if is_variable and tf.TensorShape(other.get_attr("shape")) == shape:
+          found[other] = known[0]
+          is_new = True
   return found
 
 
-def split(
-  inputs: Sequence[batch_inputs.Input],
-  fetches: Sequence[Fetch],
-  splits: Splits,
-  count: int,
-  devices_of: Callable[[tf.Operation], Sequence[str]],
-  given: Collection[tf.Operation] = (),
-) -> SplitGraph:
-  """Splits variables of a finished graph, and what is computed of them.
+class ModelPartitioner:
+  """Splits the variables of one graph, and what is computed of them."""
 
-  Args:
-    inputs: Features and labels that have examples.
-    fetches: What a step runs.
-    splits: How variables are split, by their ops.
-    count: How many devices share them.
-    devices_of: Returns the devices of an op's parts; "" if it has none.
-    given: Further ops to be partitioned, that no step runs.
-  """
-  graph = fetches[0].graph
-  every = graph.get_operations()
-  live = traversal.ops_run_with(*fetches)
-  splits = with_slots(splits, [op for op in every if op in live])
-  starts = [
-    op
-    for op in variables.initial_writes()
-    if any(variables.variable_of(x) in splits for x in op.inputs[:1])
-  ]
-  reads = [
+  def __init__(
+    self,
+    inputs: Sequence[batch_inputs.Input],
+    count: int,
+    devices_of: Callable[[tf.Operation], Sequence[str]],
+  ):
+    """Starts with nothing split.
+
+    Args:
+      inputs: Features and labels that have examples.
+      count: How many devices share the variables.
+      devices_of: Returns the devices of an op's parts.
+    """
+    self._inputs = inputs
+    self._count = count
+    self._devices_of = devices_of
+    self._splits: Splits = {}
+    self._handles: dict[tf.Operation, Sequence[tf.Operation]] = {}
+    self._num_seen = 0  # Ops, when the last ones were split.
+
+  def split(self, fetches: Sequence[Fetch], splits: Splits) -> SplitGraph:
+    """Splits variables of a finished graph, and what is computed of them.
+
+    Args:
+      fetches: What a step runs.
+      splits: How variables are split, by their ops. Those of which an op is in
+        the way stay whole.
+    """
+    graph = fetches[0].graph
+    every = graph.get_operations()
+    live = traversal.ops_run_with(*fetches)
+    splits = with_slots(splits, [op for op in every if op in live])
+    starts = [
+      op
+      for op in variables.initial_writes()
+      if any(variables.variable_of(x) in splits for x in op.inputs[:1])
+    ]
+    others = {*starts, *_reads(splits)}
+    graph_of_all = _Analysis(every, [*fetches, *others], self._inputs)
+    layouts = graph_of_all.propagate(splits)
+    while whole := _read_whole(graph_of_all.ops, layouts, splits):
+      splits = {x: how for x, how in splits.items() if x not in whole}
+      layouts = graph_of_all.propagate(splits)
+    self._splits = splits
+    tensors = operands.Operands(TABLE, self._devices_of, Ledger(graph))
+    writes: dict[tf.Operation, Sequence[tf.Operation]] = {}
+    of_shards = shards.Shards(tensors, writes)
+    self._handles = {
+      variable: of_shards.make(variable, how)
+      for variable, how in splits.items()
+    }
+    made = self._instantiate(graph_of_all, layouts, every)
+    starts = [op for op in starts if op in layouts.parts]
+    found = made.apply(fetches, starts)
+    for op in starts:
+      writes[op] = [x for x in made.copies(op) if x is not None]
+    of_shards.replace_in_collections()
+    self._num_seen = len(graph.get_operations())
+    return SplitGraph(
+      found,
+      made.made(),
+      {
+        handle: (variable, number)
+        for variable, of_one in self._handles.items()
+        for number, handle in enumerate(of_one)
+      },
+    )
+
+  def split_late(self, graph: tf.Graph) -> None:
+    """Splits what was made since, such as what a hook reads.
+
+    Args:
+      graph: The graph, which is not finalized yet.
+    """
+    every = graph.get_operations()
+    handles = [variable.outputs[0] for variable in self._splits]
+    new = {*every[self._num_seen :]}
+    users = {op for x in handles for op in x.consumers() if op in new}
+    if not users:
+      return
+    analysis = _Analysis(every, list(users), self._inputs, only=users)
+    layouts = analysis.propagate(self._splits)
+    made = self._instantiate(analysis, layouts, [*new])
+    made.apply([])
+
+  def _instantiate(
+    self,
+    analysis: "_Analysis",
+    layouts: Propagation,
+    others: Iterable[tf.Operation],
+  ) -> Instantiation:
+    """Returns the parts of ops, and what other ops read in their place."""
+    dense = (
+      x
+      for x in self._inputs
+      if not isinstance(x.value, batch_inputs.COMPOSITES)
+    )
+    made = Instantiation(
+      analysis.graph,
+      analysis.shapes,
+      layouts,
+      (),
+      [[i] for i in range(self._count)],
+      next(((x.value, x.axis) for x in dense), None),
+      lambda op, part: self._devices_of(op)[part],
+      analysis.frames,
+      scope="part",
+    )
+    for variable, handles in self._handles.items():
+      made.stand_for(variable, [x.name for x in handles])
+    made.add([op for op in analysis.ops if op not in self._splits])
+    made.redirect(
+      [op for op in others if not _uses_any(op, self._splits)],
+    )
+    return made
+
+
+class _Analysis:
+  """What is known of ops, whatever is split."""
+
+  def __init__(
+    self,
+    every: Sequence[tf.Operation],
+    fetches: Sequence[Fetch],
+    inputs: Sequence[batch_inputs.Input],
+    only: Collection[tf.Operation] | None = None,
+  ):
+    """Reads a graph.
+
+    Args:
+      every: All of its ops.
+      fetches: What is run.
+      inputs: Features and labels that have examples.
+      only: The ops that are to be looked at; by default all that are run.
+    """
+    self.graph = every[0].graph
+    self.frames = Frames(every)
+    live = traversal.ops_run_with(*fetches) if only is None else only
+    self.ops = frames.in_order([x for x in every if x in live], self.frames)
+    self.shapes = SymbolicShapes(inputs, self.frames)
+    self.shapes.add(self.ops)
+    self._fetched = {x.name for x in fetches if isinstance(x, tf.Tensor)}
+
+  def propagate(self, splits: Splits) -> Propagation:
+    """Returns the layouts of tensors over the devices of the model axis.
+
+    Args:
+      splits: How variables are split, by their ops.
+    """
+    roots = {
+      variable.outputs[0].name: Shard(
+        how.axis, Partition(sum(how.sizes), tuple(how.sizes))
+      )
+      for variable, how in splits.items()
+    }
+    found = Propagation(
+      self.shapes,
+      roots,
+      frozenset(op for op in self.ops if _may_be_in_parts(op, splits)),
+      fetched=self._fetched,
+      frames=self.frames,
+    )
+    found.run(self.ops)
+    return found
+
+
+def _reads(splits: Splits) -> list[tf.Operation]:
+  """Returns what reads the values of variables."""
+  return [
     reader
     for variable in splits
     for reader in variable.outputs[0].consumers()
     if reader.type == "ReadVariableOp"
   ]
-  live = traversal.ops_run_with(*fetches, *starts, *reads, *given)
-  of_frames = Frames(every)
-  ops = frames.in_order([op for op in every if op in live], of_frames)
-  shapes = SymbolicShapes(inputs, of_frames)
-  shapes.add(ops)
-  fetched = {x.name for x in fetches if isinstance(x, tf.Tensor)}
-  layouts = _propagate(ops, splits, shapes, of_frames, fetched)
-  while whole := _read_whole(ops, layouts, splits):
-    splits = {x: how for x, how in splits.items() if x not in whole}
-    layouts = _propagate(ops, splits, shapes, of_frames, fetched)
-  tensors = operands.Operands(TABLE, devices_of, Ledger(graph))
-  writes: dict[tf.Operation, Sequence[tf.Operation]] = {}
-  of_shards = shards.Shards(tensors, writes)
-  handles = {
-    variable: of_shards.make(variable, how) for variable, how in splits.items()
-  }
-  dense = (
-    x for x in inputs if not isinstance(x.value, batch_inputs.COMPOSITES)
-  )
-  made = Instantiation(
-    graph,
-    shapes,
-    layouts,
-    (),
-    [[i] for i in range(count)],
-    next(((x.value, x.axis) for x in dense), None),
-    lambda op, part: devices_of(op)[part],
-    of_frames,
-    scope="part",
-  )
-  for variable, of_one in handles.items():
-    made.stand_for(variable, [x.name for x in of_one])
-  made.add([op for op in ops if op not in splits])
-  made.redirect(
-    [
-      op
-      for op in every
-      if not any(
-        x.dtype == tf.resource and variables.variable_of(x) in splits
-        for x in op.inputs
-      )
-    ]
-  )
-  starts = [op for op in starts if op in layouts.parts]
-  found = made.apply(fetches, starts)
-  for op in starts:
-    writes[op] = [x for x in made.copies(op) if x is not None]
-  of_shards.replace_in_collections()
-  return SplitGraph(
-    found,
-    made.made(),
-    {
-      handle: (variable, number)
-      for variable, of_one in handles.items()
-      for number, handle in enumerate(of_one)
-    },
+
+
+def _uses_any(op: tf.Operation, splits: Splits) -> bool:
+  """Whether an op gets the handle of a variable that is split."""
+  return any(
+    x.dtype == tf.resource and variables.variable_of(x) in splits
+    for x in op.inputs
   )
 
 
@@ -181,31 +282,6 @@ def _may_be_in_parts(op: tf.Operation, splits: Splits) -> bool:
   handles = [x for x in op.inputs if x.dtype == tf.resource]
   used = [variables.variable_of(x) for x in handles]
   return bool(used) and all(x in splits for x in used)
-
-
-def _propagate(
-  ops: Sequence[tf.Operation],
-  splits: Splits,
-  shapes: SymbolicShapes,
-  of_frames: Frames,
-  fetched: Collection[str],
-) -> Propagation:
-  """Returns the layouts of tensors over the devices of the model axis."""
-  roots = {
-    variable.outputs[0].name: Shard(
-      how.axis, Partition(sum(how.sizes), tuple(how.sizes))
-    )
-    for variable, how in splits.items()
-  }
-  found = Propagation(
-    shapes,
-    roots,
-    frozenset(op for op in ops if _may_be_in_parts(op, splits)),
-    fetched=fetched,
-    frames=of_frames,
-  )
-  found.run(ops)
-  return found
 
 
 def _read_whole(

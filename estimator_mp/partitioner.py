@@ -99,6 +99,7 @@ class Partitioner:
     replicas: The replicas.
     sums: How they sum gradients, for each round of updates; after `lower`.
     splits: The variables that are split over the model axis.
+    model_axis: What has split them; None if nothing is split.
     cuts_of_inputs: The ops that cut inputs, and measure them; after `lower`.
   """
 
@@ -142,7 +143,8 @@ class Partitioner:
       config, mesh, Ledger(self._graph), len(self._slices)
     )
     self.sums: list[tuple[gradient_sums.GradientSum, ...]] = []
-    self.splits = split_plan.SplitPlan()
+    self.splits: split_plan.SplitPlan | None = None
+    self.model_axis: model_partitioner.ModelPartitioner | None = None
     self._given = given
     self._parts: dict[tf.Operation, int] = {}  # Of the model axis.
     self.cuts_of_inputs: list[tf.Operation] = []
@@ -257,40 +259,24 @@ class Partitioner:
   def _split_variables(self, config: sharding_config.ShardingConfig) -> None:
     """Splits variables over the model axis, and analyses what that has made."""
     planner = split_planner.SplitPlanner(config, self._mesh.axis_size("model"))
-    every = self._graph.get_operations()
-    forward = [
-      op
-      for op in every
-      if op not in self._given
-      and op not in self._backward
-      and not graph_reads.is_of_gradient(op)
-    ]
-    targets = {
-      x for op in self._backward for x in finished_stages.differentiated(op)
-    }
-    planner.plan(
-      forward,
-      [op for op in forward if op in targets] if self._purpose.trains else None,
-    )
+    of_model = op_types.variables_of(self._graph.get_operations())
+    handles = [x.outputs[0] for x in of_model if x.type == "VarHandleOp"]
+    users = {op for x in handles for op in variables.users(x)}
+    branches = inlining.INLINED - op_types.FUNCTIONAL_LOOPS
+    self._inline_calls([op for op in users if op.type in branches], branches)
+    planner.plan(*self._forward_pass())
     planner.leave_the_rest()
     planner.check()
     self.splits = planner.summary
-    names = {op.name: op for op in op_types.variables_of(every)}
     results = self._purpose.results
+    names = {op.name: op for op in of_model}
     splits = {names[name]: how for name, how in planner.splits.items()}
-    handles = [variable.outputs[0] for variable in splits]
-    users = {op for x in handles for op in variables.users(x)}
-    self._inline_calls(
-      [op for op in every if op in users and op.type in inlining.INLINED],
-      inlining.INLINED,
-    )
-    made = model_partitioner.split(
+    self.model_axis = model_partitioner.ModelPartitioner(
       self._inputs,
-      [*self._fetches, *results],
-      splits,
       self._mesh.axis_size("model"),
       lambda op: self._mesh.model_devices(stage=self.stages.get(op, 0)),
     )
+    made = self.model_axis.split([*self._fetches, *results], splits)
     count = len(self._fetches)
     self._fetches = list(made.fetches[:count])
     self._purpose = dataclasses.replace(
@@ -303,6 +289,30 @@ class Partitioner:
       if plain in self._backward:
         self._backward.add(op)
     self._analyse()
+
+  def _forward_pass(
+    self,
+  ) -> tuple[list[tf.Operation], list[tf.Operation] | None]:
+    """Returns the ops of the forward pass, and those that it ends with.
+
+    All ops of the model, and None, if there is no backward pass.
+    """
+    own = [op for op in self._graph.get_operations() if op not in self._given]
+    if not self._purpose.trains:
+      return own, None
+    forward = [
+      op
+      for op in own
+      if op not in self._backward and not graph_reads.is_of_gradient(op)
+    ]
+    differentiated = {
+      x for op in self._backward for x in finished_stages.differentiated(op)
+    }
+    targets = [op for op in forward if op in differentiated]
+    needed = set(traversal.ancestors(targets, forward))
+    needed.update(op_types.variables_of(forward))
+    needed.update(traversal.ops_run_with(*variables.initial_writes()))
+    return [op for op in forward if op in needed], targets
 
   def _plan_passes(self) -> None:
     """Decides what slices wait for, and which passes ops are in."""

@@ -127,7 +127,11 @@ def _variable(op: tf.Operation) -> tf.Operation | None:
 
 
 def differentiated(op: tf.Operation) -> list[tf.Operation]:
-  """Returns what an op takes the gradient of; of a tape's what it reads."""
+  """Returns what an op takes the gradient of; of a tape's what it reads.
+
+  Args:
+    op: An op of a gradient, or any other one.
+  """
   of_op = graph_reads.differentiated(op)
   if of_op is not None:
     return [of_op]
