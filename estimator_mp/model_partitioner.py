@@ -252,6 +252,7 @@ class _Analysis:
       frozenset(op for op in self.ops if _may_be_in_parts(op, splits)),
       fetched=self._fetched,
       frames=self.frames,
+      exchanged=("classes",),
     )
     found.run(self.ops)
     return found

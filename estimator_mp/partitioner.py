@@ -693,7 +693,8 @@ class Partitioner:
       self._of_inputs,
       {x.name for x in self._fetches if isinstance(x, tf.Tensor)},
       self._frames,
-      exchanges=not self._norms_per_slice,
+      exchanged=() if self._norms_per_slice else ("n",),
+      alone=("n",) if self._norms_per_slice else (),
     )
     found.run(self.ops)
     return found

@@ -27,6 +27,9 @@ class Slices(Protocol):
   def shape(self, tensor: tf.Tensor) -> Sequence[Size]:
     """Returns the sizes of a tensor of the plain graph."""
 
+  def sizes_of_parts(self, op: tf.Operation) -> Sequence[int]:
+    """Returns the sizes of parts, along the dimension that is split."""
+
   def number_of(self, size: Size, dtype: tf.DType) -> str:
     """Returns a size of the whole batch as a scalar of any type."""
 
@@ -227,6 +230,199 @@ def _batch_norm_grad(
   return [[x, of_scale, of_offset, nothing, nothing] for x in made]
 
 
+class _Classes:
+  """The logits of an op that compares classes, each part of which has some."""
+
+  def __init__(self, op: tf.Operation, logits: Sequence[str], slices: Slices):
+    self._dtype = op.inputs[0].dtype
+    self._on = functools.partial(slices.on, op)
+    self._scope = f"exchange/{op.name}"
+    self._definitions = slices.definitions
+    self._last = self.ops.constant([-1], tf.int32)
+    most = self.each(lambda x: self._over("Max", x), logits)
+    most_of_all = most[0]
+    for other in most[1:]:
+      most_of_all = self.ops("Maximum", most_of_all, other)
+    self.shifted = self.each(lambda x: self.ops("Sub", x, most_of_all), logits)
+    self.powers = self.each(lambda x: self.ops("Exp", x), self.shifted)
+    self.total = self.sum(self.powers)
+
+  @property
+  def ops(self) -> _Ops:
+    """Makes ops of the type of logits."""
+    return _Ops(self._definitions, self._scope, self._dtype)
+
+  def each(
+    self, function: Callable[..., str], *parts: Sequence[str]
+  ) -> list[str]:
+    """Returns what a function makes of each part, on its device."""
+    made = []
+    for number, read in enumerate(zip(*parts, strict=True)):
+      with self._on(number):
+        made.append(function(*read))
+    return made
+
+  def sum(self, parts: Sequence[str]) -> str:
+    """Returns the sum over all classes, which stay as a dimension of one."""
+    sums = self.each(lambda x: self._over("Sum", x), parts)
+    return sums[0] if len(sums) == 1 else self.ops("AddN", *sums)
+
+  def without_classes(self, tensor: str) -> str:
+    """Returns what `sum` makes, without that dimension."""
+    return self._definitions.add(
+      "Squeeze",
+      f"{self._scope}/Squeeze",
+      [tensor],
+      T=self._dtype,
+      squeeze_dims=tf.compat.v1.AttrValue(
+        list=tf.compat.v1.AttrValue.ListValue(i=[-1])
+      ),
+    )
+
+  def probabilities(self) -> list[str]:
+    """Returns the softmax."""
+    return self.each(lambda x: self.ops("RealDiv", x, self.total), self.powers)
+
+  def loss(self, labels: Sequence[str]) -> list[list[str]]:
+    """Returns cross entropies, and their gradients.
+
+    Args:
+      labels: The probability of each class.
+    """
+    log = self.ops("Log", self.total)
+    terms = self.each(
+      lambda x, y: self.ops("MulNoNan", self.ops("Sub", log, x), y),
+      self.shifted,
+      labels,
+    )
+    loss = self.without_classes(self.sum(terms))
+    back = self.each(
+      lambda x, y: self.ops("Sub", x, y), self.probabilities(), labels
+    )
+    return [[loss, x] for x in back]
+
+  def one_hot(
+    self, op: tf.Operation, labels: str, sizes: Sequence[int]
+  ) -> list[str]:
+    """Returns the probabilities of classes that labels are the numbers of."""
+    dtype, made, begin = op.inputs[1].dtype, [], 0
+    of_labels = _Ops(self._definitions, self._scope, dtype)
+    for number, size in enumerate(sizes):
+      with self._on(number):
+        own = labels
+        if begin:
+          own = of_labels("Sub", labels, of_labels.constant(begin))
+        made.append(
+          self._definitions.add(
+            "OneHot",
+            f"{self._scope}/OneHot",
+            [
+              own,
+              self.ops.constant(size, tf.int32),
+              self.ops.constant(1),
+              self.ops.constant(0),
+            ],
+            T=self._dtype,
+            TI=dtype,
+            axis=-1,
+          )
+        )
+      begin += size
+    return made
+
+  def checked(self, op: tf.Operation, labels: str, count: int) -> str:
+    """Returns labels, if all are numbers of classes."""
+    dtype = op.inputs[1].dtype
+    ops = _Ops(self._definitions, self._scope, dtype)
+    add = self._definitions.add
+    is_class = add(
+      "LogicalAnd",
+      f"{self._scope}/is_class",
+      [
+        add(
+          "GreaterEqual",
+          f"{self._scope}/least",
+          [labels, ops.constant(0)],
+          T=dtype,
+        ),
+        add(
+          "Less", f"{self._scope}/most", [labels, ops.constant(count)], T=dtype
+        ),
+      ],
+    )
+    are_classes = add(
+      "All",
+      f"{self._scope}/are_classes",
+      [is_class, ops.constant([0], tf.int32)],
+      Tidx=tf.int32,
+      keep_dims=False,
+    )
+    text = self._definitions.constant(
+      f"{self._scope}/text",
+      f"{op.name} has a label that is the number of no class: use 0 to "
+      f"{count - 1}, for {count} classes",
+      tf.string,
+    )
+    check = add(
+      "Assert", f"{self._scope}/check", [are_classes, text], T=[tf.string]
+    )
+    return add(
+      "Identity",
+      f"{self._scope}/labels",
+      [labels],
+      [check.rpartition(":")[0]],
+      T=dtype,
+    )
+
+  def _over(self, op_type: str, tensor: str) -> str:
+    return self._definitions.add(
+      op_type,
+      f"{self._scope}/{op_type}",
+      [tensor, self._last],
+      T=self._dtype,
+      Tidx=tf.int32,
+      keep_dims=True,
+    )
+
+
+def _softmax(
+  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
+) -> list[list[str]]:
+  """Of each part the powers, over the sum of all."""
+  classes = _Classes(op, [x[0] for x in reads], slices)
+  return [[x] for x in classes.probabilities()]
+
+
+def _log_softmax(
+  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
+) -> list[list[str]]:
+  """Of each part the logits, less the logarithm of the sum of all powers."""
+  classes = _Classes(op, [x[0] for x in reads], slices)
+  log = classes.ops("Log", classes.total)
+  return [
+    [x]
+    for x in classes.each(lambda x: classes.ops("Sub", x, log), classes.shifted)
+  ]
+
+
+def _cross_entropy(
+  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
+) -> list[list[str]]:
+  """Of probabilities; as Megatron-LM's, each part sends three numbers a row."""
+  classes = _Classes(op, [x[0] for x in reads], slices)
+  return classes.loss([x[1] for x in reads])
+
+
+def _sparse_cross_entropy(
+  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
+) -> list[list[str]]:
+  """Of labels."""
+  classes = _Classes(op, [x[0] for x in reads], slices)
+  sizes = slices.sizes_of_parts(op)
+  labels = classes.checked(op, reads[0][1], sum(sizes))
+  return classes.loss(classes.one_hot(op, labels, sizes))
+
+
 _MAKERS: dict[
   str,
   Callable[[tf.Operation, Sequence[Sequence[str]], Slices], list[list[str]]],
@@ -237,4 +433,8 @@ _MAKERS: dict[
   "FusedBatchNormGrad": _batch_norm_grad,
   "FusedBatchNormGradV2": _batch_norm_grad,
   "FusedBatchNormGradV3": _batch_norm_grad,
+  "LogSoftmax": _log_softmax,
+  "Softmax": _softmax,
+  "SoftmaxCrossEntropyWithLogits": _cross_entropy,
+  "SparseSoftmaxCrossEntropyWithLogits": _sparse_cross_entropy,
 }

@@ -424,6 +424,16 @@ class Instantiation:
     """
     return self._scalar(self._size(size, None), dtype)
 
+  def sizes_of_parts(self, op: tf.Operation) -> Sequence[int]:
+    """Returns the sizes of parts, along the dimension that is split.
+
+    Args:
+      op: An op whose first input is in parts of known sizes.
+    """
+    read = self._batch.parts[op].reads[0]
+    assert isinstance(read, Shard)
+    return [x for x in read.partition.parts if isinstance(x, int)]
+
   def shape(self, tensor: tf.Tensor) -> Sequence[Size]:
     """Returns the sizes of a tensor that is in parts, and so has known ones.
 
@@ -1259,6 +1269,9 @@ class Instantiation:
       return self._share_of_mean(op, name, inputs, waits)
     rule = self._shapes.rule(op)
     attributes = dict(rule.attributes) if rule else {}
+    if op.type == "AddN" and number:
+      inputs = self._terms_of(op, inputs)
+      attributes["N"] = len(inputs)
     for key in _NAMES_OF_STATES.intersection(op.node_def.attr):
       own = op.get_attr(key).decode() or op.name
       attributes[key] = f"{own}/{self._name_of(number)}"
@@ -1279,6 +1292,16 @@ class Instantiation:
         shape=shape.as_proto()
       )
     return self.definitions.copy(op, name, inputs, waits, attributes)
+
+  def _terms_of(self, op: tf.Operation, inputs: Sequence[str]) -> Sequence[str]:
+    """Returns what a slice but the first adds: no term that the first has."""
+    layouts = [self._batch.layout(tensor) for tensor in op.inputs]
+    reads = self._batch.parts[op].reads
+    return [
+      x
+      for x, layout, read in zip(inputs, layouts, reads, strict=True)
+      if not (is_whole(layout) and read == Partial())
+    ]
 
   def _mixed_seed(
     self, seed: str, op: tf.Operation, index: int, number: int

@@ -75,7 +75,8 @@ class Propagation:
     of_inputs: Collection[tf.Operation] = (),
     fetched: Collection[str] = (),
     frames: frames_lib.Frames | None = None,
-    exchanges: bool = True,
+    exchanged: Collection[Label] = ("n",),
+    alone: Collection[Label] = (),
   ):
     """Starts with what is split at first.
 
@@ -92,8 +93,9 @@ class Propagation:
       fetched: The names of tensors that a step fetches, though no op may read
         them.
       frames: The loops that ops are in.
-      exchanges: Whether parts exchange what rules say that they do; if not,
-        they are copies of the op, which is another model.
+      exchanged: Labels along which parts exchange what rules say that they do.
+      alone: Labels along which they do not, but are copies of the op: that is
+        another model.
     """
     self.layouts: dict[str, Layout] = dict(roots)
     self.parts: dict[tf.Operation, Parts] = {}
@@ -105,7 +107,8 @@ class Propagation:
     self._fetched = fetched
     self._roots = dict(roots)
     self._frames = frames or frames_lib.Frames(())
-    self._exchanges = exchanges
+    self._exchanged = frozenset(exchanged)
+    self._alone = frozenset(alone)
     self._regions: dict[tf.Operation, Hashable] = {}
     self._num_readers: collections.Counter[str] = collections.Counter()
     # Regions that are executed once, and the first op that has to be.
@@ -366,7 +369,9 @@ class Propagation:
       return None
     is_free = op not in self._regions
     for group in rule.linear:
-      if not partial <= group or (is_free and partial != group):
+      # Several sums and what is whole are one sum, not several.
+      is_all = partial == group or (op.type == "AddN" and len(partial) > 1)
+      if not partial <= group or (is_free and not is_all):
         continue
       # What reads a sum whole needs it anyway.
       names = [op.inputs[i].name for i in partial]
@@ -483,7 +488,10 @@ class Propagation:
     if rule.nonempty and partition.has_empty:
       return None
     given = rule.exchanged.get(label)
-    if given is not None and not isinstance(layouts[given], Shard):
+    if given is not None and not (
+      label in self._exchanged | self._alone
+      and isinstance(layouts[given], Shard)
+    ):
       return None
     outputs: list[Layout] = []
     for index in range(len(op.outputs)):
@@ -523,12 +531,12 @@ class Propagation:
       if op in self._regions:
         return None
       owned = rule.owned[0], partition
-    exchanges = label in rule.exchanged and self._exchanges
+    exchanges = label in rule.exchanged and label in self._exchanged
     return Parts(tuple(reads), tuple(outputs), exchanges, counted, owned)
 
   def _is_own(self, rule: Rule, label: Label, layout: Layout) -> bool:
     """Whether parts read what each has of its own, as their moments are."""
-    is_alone = label in rule.exchanged and not self._exchanges
+    is_alone = label in rule.exchanged and label in self._alone
     return is_alone and layout == Partial(Reduction.MEAN)
 
   def _sizes(self, tensor: tf.Tensor, how: SizesOf, made: Layout) -> Read:
@@ -560,7 +568,7 @@ class Propagation:
     if rule.is_alike:
       return MIRRORED
     is_read = tensor.consumers() or tensor.name in self._fetched
-    if label in rule.exchanged and not self._exchanges:
+    if label in rule.exchanged and label in self._alone:
       return Partial(rule.reduction or Reduction.SUM)
     if not is_read or label in rule.exchanged:
       return ONCE

@@ -27,6 +27,9 @@ rule begins in the first column; lines that follow are indented.
             how parts along a dimension that an output lacks make it
     linear  the op is linear in its tensors with dimensions, all at once;
             linear(1) in input 1 alone, linear(1 2) in both at once
+    exchanged(c)
+            parts along c, along which the first input is split, exchange what
+            they have computed (`lower.exchanges`)
     bilinear
             it is linear in each of them by itself
     nonempty
@@ -89,6 +92,7 @@ class Template:
   linear: tuple[frozenset[int], ...]
   nonempty: bool
   is_alike: bool
+  exchanged: Mapping[str, int]
 
   def bind(self, op: tf.Operation, ranks: Sequence[int | None]) -> Rule | None:
     """Returns the rule of an op; None if ranks are not known, or do not fit.
@@ -125,6 +129,7 @@ class Template:
       self.reduction,
       _spread_groups(self.linear, self.inputs, len(op.inputs)),
       nonempty=self.nonempty,
+      exchanged=self.exchanged,
       is_alike=self.is_alike,
     )
 
@@ -161,6 +166,7 @@ def _template(rule: str) -> Template:
   reduction: Reduction | None = None
   linear: tuple[frozenset[int], ...] = ()
   nonempty, is_alike = False, False
+  exchanged: dict[str, int] = {}
   for trait in filter(None, map(str.strip, traits.split(","))):
     if trait in _REDUCTIONS:
       reduction = _REDUCTIONS[trait]
@@ -174,9 +180,13 @@ def _template(rule: str) -> Template:
       linear = tuple(frozenset([i]) for i in with_labels)
     elif match := re.fullmatch(r"linear\(([\d ]+)\)", trait):
       linear = (frozenset(map(int, match[1].split())),)
+    elif match := re.fullmatch(r"exchanged\((\w+)\)", trait):
+      exchanged[match[1]] = 0
     else:
       raise ValueError(f"{trait!r} in the rule {rule!r} is not known")
-  return Template(inputs, outputs, reduction, linear, nonempty, is_alike)
+  return Template(
+    inputs, outputs, reduction, linear, nonempty, is_alike, exchanged
+  )
 
 
 def _terms(text: str, rule: str) -> tuple[_Term, ...]:

@@ -7,9 +7,11 @@ import tensorflow as tf
 
 TABLE = Table("""
 L2Loss: b... -> (); sum
-LogSoftmax Softmax: b... C -> b... C
-SparseSoftmaxCrossEntropyWithLogits: n C, n -> n, n C
-SoftmaxCrossEntropyWithLogits: ... C, ... C -> ..., ... C
+LogSoftmax Softmax: b... classes -> b... classes; exchanged(classes)
+SparseSoftmaxCrossEntropyWithLogits:
+  n classes, n -> n, n classes; exchanged(classes)
+SoftmaxCrossEntropyWithLogits:
+  ... classes, ... classes -> ..., ... classes; exchanged(classes)
 
 NthElement: b... _, = -> b...
 TopKV2: b... _, = -> b... _, b... _
