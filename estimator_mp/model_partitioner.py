@@ -35,6 +35,9 @@ from estimator_mp.lower.instantiation import Fetch, Instantiation
 from estimator_mp.lower.splitting import operands, shards
 from estimator_mp.model_axis import decisions
 from estimator_mp.model_axis.rules.table import TABLE
+from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
+from estimator_mp.placement import costs as placement_costs
+from estimator_mp.plan.model_traffic import Traffic
 from estimator_mp.propagate.layouts import Partition, Shard
 from estimator_mp.propagate.propagation import Propagation, is_without_state
 
@@ -53,11 +56,13 @@ class SplitGraph:
       and the number of the part.
     handles: The variables of the shards, with that of which each is one, and
       its number.
+    plan: What is split, and what that sends.
   """
 
   fetches: Sequence[Fetch]
   made_for: Mapping[tf.Operation, tuple[tf.Operation, int]]
   handles: Mapping[tf.Operation, tuple[tf.Operation, int]]
+  plan: SplitPlan
 
 
 def with_slots(
@@ -111,13 +116,19 @@ class ModelPartitioner:
     self._handles: dict[tf.Operation, Sequence[tf.Operation]] = {}
     self._num_seen = 0  # Ops, when the last ones were split.
 
-  def split(self, fetches: Sequence[Fetch], splits: Splits) -> SplitGraph:
+  def split(
+    self,
+    fetches: Sequence[Fetch],
+    splits: Splits,
+    backward: Collection[tf.Operation] = (),
+  ) -> SplitGraph:
     """Splits variables of a finished graph, and what is computed of them.
 
     Args:
       fetches: What a step runs.
       splits: How variables are split, by their ops. Those of which an op is in
         the way stay whole.
+      backward: The ops that come after the forward pass.
     """
     graph = fetches[0].graph
     every = graph.get_operations()
@@ -135,6 +146,15 @@ class ModelPartitioner:
       splits = {x: how for x, how in splits.items() if x not in whole}
       layouts = graph_of_all.propagate(splits)
     self._splits = splits
+    in_step = [op for op in graph_of_all.ops if op in live]
+    traffic = Traffic(
+      layouts,
+      graph_of_all.shapes,
+      self._count,
+      placement_costs.nominal_bytes(in_step),
+      backward,
+    )
+    traffic.add(in_step)
     tensors = operands.Operands(TABLE, self._devices_of, Ledger(graph))
     writes: dict[tf.Operation, Sequence[tf.Operation]] = {}
     of_shards = shards.Shards(tensors, writes)
@@ -157,6 +177,11 @@ class ModelPartitioner:
         for variable, of_one in self._handles.items()
         for number, handle in enumerate(of_one)
       },
+      SplitPlan(
+        tuple(SplitVariable.of(op, how) for op, how in splits.items()),
+        traffic.sent,
+        tuple(traffic.gathers),
+      ),
     )
 
   def split_late(self, graph: tf.Graph) -> None:

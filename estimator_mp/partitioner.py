@@ -267,7 +267,6 @@ class Partitioner:
     planner.plan(*self._forward_pass())
     planner.leave_the_rest()
     planner.check()
-    self.splits = planner.summary
     results = self._purpose.results
     names = {op.name: op for op in of_model}
     splits = {names[name]: how for name, how in planner.splits.items()}
@@ -276,7 +275,10 @@ class Partitioner:
       self._mesh.axis_size("model"),
       lambda op: self._mesh.model_devices(stage=self.stages.get(op, 0)),
     )
-    made = self.model_axis.split([*self._fetches, *results], splits)
+    made = self.model_axis.split(
+      [*self._fetches, *results], splits, self._backward
+    )
+    self.splits = made.plan
     count = len(self._fetches)
     self._fetches = list(made.fetches[:count])
     self._purpose = dataclasses.replace(

@@ -1,0 +1,137 @@
+"""The traffic of a model axis, read off the layouts of its tensors.
+
+Whole tensors are on the first device. TensorFlow sends a tensor once to each
+device that reads it, however many ops read it there.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
+from estimator_mp.graph import op_types
+from estimator_mp.model_axis import costs
+from estimator_mp.model_axis.costs import Sent
+from estimator_mp.model_axis.inference import Gather
+from estimator_mp.propagate.layouts import (
+  Layout,
+  Partial,
+  Read,
+  Repeated,
+  Shard,
+  Sizes,
+  is_whole,
+)
+from estimator_mp.propagate.propagation import Propagation
+
+import tensorflow as tf
+
+# Maximum and sum of a row there and back, and a term of the loss.
+_NUMBERS_OF_A_ROW = 5
+
+
+class Traffic:
+  """What is sent between the devices of a model axis in a training step."""
+
+  def __init__(
+    self,
+    layouts: Propagation,
+    shapes: SymbolicShapes,
+    count: int,
+    sizes: Mapping[str, int],
+    backward: Collection[tf.Operation],
+  ):
+    """Starts with nothing.
+
+    Args:
+      layouts: How ops are executed over the devices.
+      shapes: The sizes of tensors.
+      count: How many devices there are.
+      sizes: The bytes of tensors for a nominal batch, by their names.
+      backward: The ops that come after the forward pass.
+    """
+    self.gathers: list[Gather] = []
+    self._layouts = layouts
+    self._shapes = shapes
+    self._others = count - 1
+    self._count = count
+    self._sizes = sizes
+    self._backward = backward
+    self._sent: dict[tuple[str, str], Sent] = {}
+
+  @property
+  def sent(self) -> tuple[Sent, ...]:
+    """What is sent, each tensor once for each kind of communication."""
+    return tuple(self._sent.values())
+
+  def add(self, ops: Iterable[tf.Operation]) -> None:
+    """Adds what ops read.
+
+    Args:
+      ops: Those of a step.
+    """
+    for op in ops:
+      how = self._layouts.parts.get(op)
+      reads: Sequence[Read | None] = [None] * len(op.inputs)
+      if how is not None:
+        reads = how.reads
+      for tensor, read in zip(op.inputs, reads, strict=True):
+        if not op_types.is_handle(tensor) and not isinstance(read, Sizes):
+          self._read(op, tensor, read)
+      if how is not None and how.exchanges:
+        rows = self._bytes(op.inputs[0]) // (self._size_along(op) or 1)
+        num_bytes = _NUMBERS_OF_A_ROW * self._others * rows
+        self._enter(costs.EXCHANGE, op.outputs[0], op, num_bytes)
+
+  def _read(
+    self, op: tf.Operation, tensor: tf.Tensor, read: Read | None
+  ) -> None:
+    """Adds what an op reads; of None it is all, on the first device."""
+    own = self._layouts.layout(tensor)
+    if own == read or tensor.op.type in MEASURES or op.type in MEASURES:
+      return
+    if self._shapes.value(tensor) is not None:
+      return  # Each device has it, as a constant.
+    num_bytes = self._bytes(tensor)
+    if not is_whole(own):
+      self._join(op, tensor, own, num_bytes)
+    if isinstance(read, Shard | Repeated):
+      part = num_bytes * self._others // self._count
+      self._enter(costs.SLICE, tensor, op, part)
+    elif (
+      read is not None
+      and not isinstance(read, Partial)
+      and tensor.op.type not in op_types.CONSTANTS
+    ):
+      self._enter(costs.BROADCAST, tensor, op, num_bytes * self._others)
+
+  def _join(
+    self, op: tf.Operation, tensor: tf.Tensor, own: Layout, num_bytes: int
+  ) -> None:
+    """Adds what makes a tensor whole, for all that read it so."""
+    if isinstance(own, Partial):
+      kind = own.reduction.value
+      self._enter(kind, tensor, tensor.op, num_bytes * self._others)
+      return
+    part = num_bytes * self._others // self._count
+    self._enter(costs.GATHER, tensor, tensor.op, part)
+    self.gathers.append(Gather(tensor.name, op.name, op.type))
+
+  def _enter(
+    self, kind: str, tensor: tf.Tensor, op: tf.Operation, num_bytes: int
+  ) -> None:
+    is_back = tensor.op in self._backward
+    both = (0, num_bytes) if is_back else (num_bytes, 0)
+    self._sent.setdefault(
+      (kind, tensor.name), Sent(kind, tensor.name, op.name, op.type, *both)
+    )
+
+  def _bytes(self, tensor: tf.Tensor) -> int:
+    return self._sizes.get(tensor.name, 0)
+
+  def _size_along(self, op: tf.Operation) -> int | None:
+    """Returns the size of the dimension by which an op's input is split."""
+    shape = self._shapes.shape(op.inputs[0])
+    layout = self._layouts.layout(op.inputs[0])
+    if shape is None or not isinstance(layout, Shard):
+      return None
+    size = shape[layout.axis]
+    return size if isinstance(size, int) else None
