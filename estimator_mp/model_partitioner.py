@@ -20,6 +20,7 @@ from collections.abc import (
   Mapping,
   Sequence,
 )
+from types import MappingProxyType
 
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
 from estimator_mp.graph import (
@@ -38,6 +39,7 @@ from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
 from estimator_mp.placement import costs as placement_costs
 from estimator_mp.plan.model_traffic import Traffic
+from estimator_mp.propagate import demands
 from estimator_mp.propagate.layouts import Partition, Shard
 from estimator_mp.propagate.propagation import Propagation, is_without_state
 
@@ -121,6 +123,7 @@ class ModelPartitioner:
     fetches: Sequence[Fetch],
     splits: Splits,
     backward: Collection[tf.Operation] = (),
+    may_follow: Callable[[tf.Operation], bool] = lambda variable: False,
   ) -> SplitGraph:
     """Splits variables of a finished graph, and what is computed of them.
 
@@ -129,32 +132,25 @@ class ModelPartitioner:
       splits: How variables are split, by their ops. Those of which an op is in
         the way stay whole.
       backward: The ops that come after the forward pass.
+      may_follow: Whether a variable may be split because what is computed with
+        it is, as a slot that model_fn keeps itself.
     """
     graph = fetches[0].graph
     every = graph.get_operations()
     live = traversal.ops_run_with(*fetches)
     splits = with_slots(splits, [op for op in every if op in live])
-    starts = [
-      op
-      for op in variables.initial_writes()
-      if any(variables.variable_of(x) in splits for x in op.inputs[:1])
-    ]
-    others = {*starts, *_reads(splits)}
-    graph_of_all = _Analysis(every, [*fetches, *others], self._inputs)
-    layouts = graph_of_all.propagate(splits)
-    while whole := _read_whole(graph_of_all.ops, layouts, splits):
-      splits = {x: how for x, how in splits.items() if x not in whole}
-      layouts = graph_of_all.propagate(splits)
-    self._splits = splits
-    in_step = [op for op in graph_of_all.ops if op in live]
-    traffic = Traffic(
-      layouts,
-      graph_of_all.shapes,
-      self._count,
-      placement_costs.nominal_bytes(in_step),
-      backward,
+    starts = variables.initial_writes()
+    of_model = op_types.variables_of(every)
+    graph_of_all = _Analysis(
+      every, [*fetches, *starts, *_reads(of_model)], self._inputs
     )
-    traffic.add(in_step)
+    sizes = placement_costs.nominal_bytes(graph_of_all.ops)
+    splits, layouts = _settled(graph_of_all, splits, sizes, may_follow)
+    self._splits = splits
+    traffic = Traffic(
+      layouts, graph_of_all.shapes, self._count, sizes, backward
+    )
+    traffic.add([op for op in graph_of_all.ops if op in live])
     tensors = operands.Operands(TABLE, self._devices_of, Ledger(graph))
     writes: dict[tf.Operation, Sequence[tf.Operation]] = {}
     of_shards = shards.Shards(tensors, writes)
@@ -259,11 +255,16 @@ class _Analysis:
     self.shapes.add(self.ops)
     self._fetched = {x.name for x in fetches if isinstance(x, tf.Tensor)}
 
-  def propagate(self, splits: Splits) -> Propagation:
+  def propagate(
+    self,
+    splits: Splits,
+    wanted: Mapping[tf.Operation, Shard] = MappingProxyType({}),
+  ) -> Propagation:
     """Returns the layouts of tensors over the devices of the model axis.
 
     Args:
       splits: How variables are split, by their ops.
+      wanted: As for `Propagation.run`.
     """
     roots = {
       variable.outputs[0].name: Shard(
@@ -279,15 +280,55 @@ class _Analysis:
       frames=self.frames,
       exchanged=("classes",),
     )
-    found.run(self.ops)
+    found.run(self.ops, wanted)
     return found
 
+  def demands(
+    self, layouts: Propagation, splits: Splits, sizes: Mapping[str, int]
+  ) -> demands.Demands:
+    """Returns what is whole, and read in parts.
 
-def _reads(splits: Splits) -> list[tf.Operation]:
+    Args:
+      layouts: Those of tensors.
+      splits: How variables are split, by their ops.
+      sizes: The bytes of tensors, by their names.
+    """
+    able = {op for op in self.ops if _may_be_in_parts(op, splits)}
+    return demands.find(self.ops, layouts, able, sizes, self._fetched)
+
+
+def _settled(
+  analysis: _Analysis,
+  splits: Splits,
+  sizes: Mapping[str, int],
+  may_follow: Callable[[tf.Operation], bool],
+) -> tuple[Splits, Propagation]:
+  """Returns what is split at last, and the layouts of that."""
+  of_handles = {
+    op.outputs[0].name: op for op in analysis.ops if op.type == "VarHandleOp"
+  }
+  stay: set[tf.Operation] = set()
+  while True:
+    layouts = analysis.propagate(splits)
+    stay |= _read_whole(analysis.ops, layouts, splits)
+    asked = analysis.demands(layouts, splits, sizes)
+    followers = {
+      op: decisions.Shard(how.axis, tuple(map(int, how.partition.parts)))
+      for name, how in asked.handles.items()
+      if (op := of_handles[name]) not in stay and may_follow(op)
+    }
+    if not followers and stay.isdisjoint(splits):
+      return splits, analysis.propagate(splits, asked.ops)
+    kept = {x: how for x, how in splits.items() if x not in stay}
+    splits = with_slots({**kept, **followers}, analysis.ops)
+    splits = {x: how for x, how in splits.items() if x not in stay}
+
+
+def _reads(of_model: Iterable[tf.Operation]) -> list[tf.Operation]:
   """Returns what reads the values of variables."""
   return [
     reader
-    for variable in splits
+    for variable in of_model
     for reader in variable.outputs[0].consumers()
     if reader.type == "ReadVariableOp"
   ]

@@ -13,7 +13,7 @@ replicas. The rest of it is still done by `conductor`.
 import dataclasses
 import itertools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from compat.private import graph_reads
 from estimator_mp import devices, model_partitioner
@@ -24,7 +24,7 @@ from estimator_mp.analysis.symbolic_shapes import (
   SymbolicShapes,
 )
 from estimator_mp.capture import batch_size, replica_batches
-from estimator_mp.config import sharding_config
+from estimator_mp.config import sharding_config, split_rules
 from estimator_mp.config.schedules.orders import AUTO
 from estimator_mp.config.schedules.schedule import Cell, Phase, Schedule
 from estimator_mp.graph import (
@@ -276,7 +276,10 @@ class Partitioner:
       lambda op: self._mesh.model_devices(stage=self.stages.get(op, 0)),
     )
     made = self.model_axis.split(
-      [*self._fetches, *results], splits, self._backward
+      [*self._fetches, *results],
+      splits,
+      self._backward,
+      self._may_follow(config),
     )
     self.splits = made.plan
     count = len(self._fetches)
@@ -291,6 +294,19 @@ class Partitioner:
       if plain in self._backward:
         self._backward.add(op)
     self._analyse()
+
+  def _may_follow(
+    self, config: sharding_config.ShardingConfig
+  ) -> Callable[[tf.Operation], bool]:
+    """Returns whether a variable may be split because others are."""
+    trained = {x.op.name for x in tf.compat.v1.trainable_variables()}
+
+    def may_follow(variable: tf.Operation) -> bool:
+      if isinstance(config.split, str):  # The search has decided on others.
+        return variable.name not in trained
+      return split_rules.rule_for(config.split, variable.name) is None
+
+    return may_follow
 
   def _forward_pass(
     self,

@@ -240,12 +240,21 @@ class _Classes:
     self._definitions = slices.definitions
     self._last = self.ops.constant([-1], tf.int32)
     most = self.each(lambda x: self._over("Max", x), logits)
+    sums = self.each(
+      lambda x, y: self._over("Sum", self.ops("Exp", self.ops("Sub", x, y))),
+      logits,
+      most,
+    )
     most_of_all = most[0]
     for other in most[1:]:
       most_of_all = self.ops("Maximum", most_of_all, other)
-    self.shifted = self.each(lambda x: self.ops("Sub", x, most_of_all), logits)
-    self.powers = self.each(lambda x: self.ops("Exp", x), self.shifted)
-    self.total = self.sum(self.powers)
+    scaled = [
+      self.ops("Mul", x, self.ops("Exp", self.ops("Sub", y, most_of_all)))
+      for x, y in zip(sums, most, strict=True)
+    ]
+    log = self.ops("AddV2", most_of_all, self.ops("Log", self._added(scaled)))
+    # The logarithms of probabilities.
+    self.logs = self.each(lambda x: self.ops("Sub", x, log), logits)
 
   @property
   def ops(self) -> _Ops:
@@ -264,8 +273,10 @@ class _Classes:
 
   def sum(self, parts: Sequence[str]) -> str:
     """Returns the sum over all classes, which stay as a dimension of one."""
-    sums = self.each(lambda x: self._over("Sum", x), parts)
-    return sums[0] if len(sums) == 1 else self.ops("AddN", *sums)
+    return self._added(self.each(lambda x: self._over("Sum", x), parts))
+
+  def _added(self, terms: Sequence[str]) -> str:
+    return terms[0] if len(terms) == 1 else self.ops("AddN", *terms)
 
   def without_classes(self, tensor: str) -> str:
     """Returns what `sum` makes, without that dimension."""
@@ -281,7 +292,7 @@ class _Classes:
 
   def probabilities(self) -> list[str]:
     """Returns the softmax."""
-    return self.each(lambda x: self.ops("RealDiv", x, self.total), self.powers)
+    return self.each(lambda x: self.ops("Exp", x), self.logs)
 
   def loss(self, labels: Sequence[str]) -> list[list[str]]:
     """Returns cross entropies, and their gradients.
@@ -289,10 +300,9 @@ class _Classes:
     Args:
       labels: The probability of each class.
     """
-    log = self.ops("Log", self.total)
     terms = self.each(
-      lambda x, y: self.ops("MulNoNan", self.ops("Sub", log, x), y),
-      self.shifted,
+      lambda x, y: self.ops("MulNoNan", self.ops("Neg", x), y),
+      self.logs,
       labels,
     )
     loss = self.without_classes(self.sum(terms))
@@ -388,7 +398,7 @@ class _Classes:
 def _softmax(
   op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
 ) -> list[list[str]]:
-  """Of each part the powers, over the sum of all."""
+  """Each part sends its maximum, and the sum of powers below that."""
   classes = _Classes(op, [x[0] for x in reads], slices)
   return [[x] for x in classes.probabilities()]
 
@@ -396,19 +406,15 @@ def _softmax(
 def _log_softmax(
   op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
 ) -> list[list[str]]:
-  """Of each part the logits, less the logarithm of the sum of all powers."""
+  """The same, and of that the logarithm."""
   classes = _Classes(op, [x[0] for x in reads], slices)
-  log = classes.ops("Log", classes.total)
-  return [
-    [x]
-    for x in classes.each(lambda x: classes.ops("Sub", x, log), classes.shifted)
-  ]
+  return [[x] for x in classes.logs]
 
 
 def _cross_entropy(
   op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
 ) -> list[list[str]]:
-  """Of probabilities; as Megatron-LM's, each part sends three numbers a row."""
+  """With Megatron-LM's three numbers a row that each part sends."""
   classes = _Classes(op, [x[0] for x in reads], slices)
   return classes.loss([x[1] for x in reads])
 

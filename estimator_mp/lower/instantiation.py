@@ -1159,7 +1159,14 @@ class Instantiation:
       owners = owned_rows.Owners(self.definitions, f"{name}/own")
       size = _of_part(partition, number)
       assert isinstance(size, int)
-      if op.outputs:
+      made = self._batch.parts[op].outputs
+      if made and isinstance(made[0], Shard):
+        with self.on(op, number):
+          own = owners.own(inputs[index], begin, size, dtype)
+          inputs[index] = owners.or_none(own, dtype)
+          found = self._copy(op, inputs, number)
+          outputs.append(found)
+      elif made:
         with self.on(op, number):
           own = owners.own(inputs[index], begin, size, dtype)
           inputs[index] = owners.any_of(own, dtype)

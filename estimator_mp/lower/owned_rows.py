@@ -67,8 +67,20 @@ class Owners:
       own: Which rows it has.
       dtype: The type of places.
     """
-    zero = self._constant(0, dtype)
-    return self._add("SelectV2", own.are_own, own.places, zero, T=dtype)
+    return self._places_or(own, 0, dtype)
+
+  def or_none(self, own: OwnRows, dtype: tf.DType) -> str:
+    """Returns places that a part has, and -1 for those of others.
+
+    Args:
+      own: Which rows it has.
+      dtype: The type of places.
+    """
+    return self._places_or(own, -1, dtype)
+
+  def _places_or(self, own: OwnRows, value: int, dtype: tf.DType) -> str:
+    other = self._constant(value, dtype)
+    return self._add("SelectV2", own.are_own, own.places, other, T=dtype)
 
   def or_zeros(
     self, found: str, own: OwnRows, rank: int, dtype: tf.DType

@@ -24,8 +24,8 @@ from estimator_mp.propagate.propagation import Propagation
 
 import tensorflow as tf
 
-# Maximum and sum of a row there and back, and a term of the loss.
-_NUMBERS_OF_A_ROW = 5
+# A maximum, a sum and a term of the loss, and the logarithm that comes back.
+_NUMBERS_OF_A_ROW = 4
 
 
 class Traffic:

@@ -23,6 +23,7 @@ from collections.abc import (
   Mapping,
   Sequence,
 )
+from types import MappingProxyType
 
 from estimator_mp.analysis import symbolic_shapes
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
@@ -111,6 +112,7 @@ class Propagation:
     self._alone = frozenset(alone)
     self._regions: dict[tf.Operation, Hashable] = {}
     self._num_readers: collections.Counter[str] = collections.Counter()
+    self._wanted_outputs: Mapping[tf.Operation, Shard] = {}
     # Regions that are executed once, and the first op that has to be.
     self._refused: dict[Hashable, tf.Operation] = {}
     # What ops read that loops begin with, and that come back in them.
@@ -118,13 +120,21 @@ class Propagation:
     # How the elements are split of lists that are made of one tensor.
     self._elements: dict[tf.Operation, Shard] = {}
 
-  def run(self, ops: Sequence[tf.Operation]) -> None:
+  def run(
+    self,
+    ops: Sequence[tf.Operation],
+    wanted: Mapping[tf.Operation, Shard] = MappingProxyType({}),
+  ) -> None:
     """Decides on ops.
 
     Args:
       ops: Each after those that it reads, and loops as a whole
         (`frames.in_order`).
+      wanted: Ops that are to make parts though they read nothing in parts, and
+        how their output is split.
     """
+    self._wanted_outputs = wanted
+    self._num_readers.clear()
     self._regions = regions.find(ops, self._frames, self._shapes)
     # Summaries, say, read tensors, too, but no step runs them.
     self._num_readers.update(x.name for op in ops for x in op.inputs)
@@ -277,7 +287,50 @@ class Propagation:
       self._pass_on(op, rule, layouts)
       or self._split(op, rule, layouts)
       or self._start(op, rule, layouts)
+      or self._want(op)
     )
+
+  def _want(self, op: tf.Operation) -> Parts | None:
+    """Returns how an op makes what its readers ask for."""
+    made = self._wanted_outputs.get(op)
+    return None if made is None else self.along_output(op, made)
+
+  def along_input(
+    self, op: tf.Operation, index: int, read: Shard
+  ) -> Parts | None:
+    """Returns how parts read an input that is split; None if they do not.
+
+    Args:
+      op: An op outside of loops.
+      index: The number of the input.
+      read: How it is to be split.
+    """
+    rule = self._shapes.rule(op)
+    labels = () if rule is None else rule.labels(index)
+    if rule is None or read.axis >= len(labels):
+      return None
+    label = labels[read.axis]
+    if label is None or not may_be_split(label) or op in self._regions:
+      return None
+    layouts = [self.layout(tensor) for tensor in op.inputs]
+    return self._along(op, rule, label, read.partition, layouts)
+
+  def along_output(self, op: tf.Operation, made: Shard) -> Parts | None:
+    """Returns how parts make an output that is split; None if they do not.
+
+    Args:
+      op: An op outside of loops.
+      made: How its first output is to be split.
+    """
+    rule = self._shapes.rule(op)
+    labels = None if rule is None else rule.outputs[0]
+    if rule is None or labels is None or made.axis >= len(labels):
+      return None
+    label = labels[made.axis]
+    if label is None or not may_be_split(label) or op in self._regions:
+      return None
+    layouts = [self.layout(tensor) for tensor in op.inputs]
+    return self._along(op, rule, label, made.partition, layouts)
 
   def _inside(self, op: tf.Operation) -> Parts | None:
     """Returns how an op of a region is executed; None if it cannot be."""
@@ -528,7 +581,8 @@ class Propagation:
       counted = index, own
     owned = None
     if rule.owned is not None and rule.owned[1] == label:
-      if op in self._regions:
+      is_known = all(isinstance(x, int) for x in partition.parts)
+      if op in self._regions or not is_known:
         return None
       owned = rule.owned[0], partition
     exchanges = label in rule.exchanged and label in self._exchanged

@@ -183,9 +183,10 @@ def _one_hot(op: tf.Operation, shapes: Shapes) -> Rule | None:
   labels = _labels("i", len(indices))
   axis = op.get_attr("axis") % (len(labels) + 1)
   return Rule(
-    (labels, Whole(), Whole(), Whole()),
-    ((*labels[:axis], None, *labels[axis:]),),
+    (labels, SizesOf(0, (axis,)), Whole(), Whole()),
+    ((*labels[:axis], "depth", *labels[axis:]),),
     sizes={(0, axis): depth[0]} if depth else {},
+    owned=(0, "depth"),
   )
 
 
@@ -255,11 +256,12 @@ def _unsorted_segments(op: tf.Operation, shapes: Shapes) -> Rule | None:
       places=(1, "r0", count[0]),
     )
   return Rule(
-    (rows + rest, rows, Whole()),
-    ((None, *rest),),
+    (rows + rest, rows, SizesOf(0, (0,))),
+    (("segments", *rest),),
     _REDUCTIONS[op.type],
     (frozenset([0]),) if op.type == "UnsortedSegmentSum" else (),
     {(0, 0): count[0]} if count else {},
+    owned=(1, "segments"),
   )
 
 

@@ -97,9 +97,10 @@ class Rule:
     places: The number of an input, a label, and a size: its entries are places
       in a dimension with the label, of that size. A part counts them from its
       own first one on.
-    owned: As `places`, but what the entries are places of any part may have. A
-      part does what is to be done with its own: what it makes has zeros for the
-      others, and along labels "Entries" it reads entries for its own.
+    owned: An input whose entries are places along a label, which any part may
+      have. A part does what is to be done with its own: without the label, what
+      it makes has zeros for the others; with it, the op leaves out places of
+      -1. Along labels "Entries" it reads entries for its own places.
     is_alike: Whether outputs that lack a label are the same for all parts along
       it, such as the length of a list.
     is_tuple: Whether each output is the input of its number, whatever that is.

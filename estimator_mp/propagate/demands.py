@@ -1,0 +1,150 @@
+"""Demands: what is executed once, though it is only read in parts.
+
+    labels -> OneHot [n, C] -> Mul with logits that are split along C
+    m -> ReadVariableOp     -> Mul with a gradient that is split
+
+Layouts follow from inputs to outputs. What comes from nothing that is split is
+whole, and would be sliced for its readers. Where all of them read the same
+parts, or would add them up, and to make these reads less than that sends, it is
+made in parts; and a variable that is read so may be split in the same way.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+from estimator_mp.analysis.symbolic_shapes import MEASURES
+from estimator_mp.graph import op_types
+from estimator_mp.propagate.layouts import (
+  ONCE,
+  Partial,
+  Parts,
+  Shard,
+  Sizes,
+  is_whole,
+)
+from estimator_mp.propagate.propagation import Propagation
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Demands:
+  """What readers ask for.
+
+  Attributes:
+    ops: Ops that are to be executed in parts, and how their output is split.
+    handles: The handles of whole variables that are read so, and how.
+  """
+
+  ops: Mapping[tf.Operation, Shard]
+  handles: Mapping[str, Shard]
+
+
+def find(
+  ops: Sequence[tf.Operation],
+  layouts: Propagation,
+  able: Collection[tf.Operation],
+  sizes: Mapping[str, int],
+  fetched: Collection[str] = (),
+) -> Demands:
+  """Finds what could be made in parts.
+
+  Args:
+    ops: The ops of a step, each after those that it reads.
+    layouts: How they are executed.
+    able: Those that may be in parts.
+    sizes: The bytes of tensors, by their names, as far as known.
+    fetched: The names of tensors that are needed whole.
+  """
+  left = frozenset(able)
+  while True:
+    wanted, handles = _asked(ops, layouts, left, fetched)
+    dear = _dear(ops, layouts, wanted, sizes)
+    if not dear:
+      return Demands({op: made for op, (made, _) in wanted.items()}, handles)
+    left -= dear
+
+
+def _asked(
+  ops: Sequence[tf.Operation],
+  layouts: Propagation,
+  able: Collection[tf.Operation],
+  fetched: Collection[str],
+) -> tuple[dict[tf.Operation, tuple[Shard, Parts]], dict[str, Shard]]:
+  """Returns ops and handles of which all readers ask for the same parts."""
+  # Of a tensor what all its readers ask for; None if they do not agree.
+  asked: dict[str, Shard | None] = dict.fromkeys(fetched)
+  # Those that read it whole, with the numbers of inputs.
+  whole: dict[str, list[tuple[tf.Operation, int]]] = {}
+  wanted: dict[tf.Operation, tuple[Shard, Parts]] = {}
+  handles: dict[str, Shard] = {}
+  for op in reversed(ops):
+    how = layouts.parts.get(op)
+    made = None
+    if len(op.outputs) == 1:
+      name = op.outputs[0].name
+      made = asked.get(name)
+      if made is not None and not all(
+        reader in able and _adds_up(layouts.along_input(reader, index, made))
+        for reader, index in whole.get(name, ())
+      ):
+        made = None
+    if how is None and op.type == "ReadVariableOp" and made is not None:
+      handles.setdefault(op.inputs[0].name, made)
+    if how is None and made is not None and op in able:
+      how = layouts.along_output(op, made)
+      if how is not None and (how.exchanges or how.outputs != (made,)):
+        how = None
+      if how is not None:
+        wanted[op] = made, how
+    for index, tensor in enumerate(op.inputs):
+      is_part = not is_whole(layouts.layout(tensor))
+      if is_part or tensor.dtype == tf.resource or op.type in MEASURES:
+        continue
+      read = None if how is None else how.reads[index]
+      name = tensor.name
+      if how is None:
+        whole.setdefault(name, []).append((op, index))
+      elif not isinstance(read, Sizes):
+        part = read if isinstance(read, Shard) else None
+        asked[name] = part if asked.get(name, part) == part else None
+  return wanted, handles
+
+
+def _adds_up(how: Parts | None) -> bool:
+  """Whether an op that is executed once could as well read parts."""
+  return (
+    how is not None
+    and not how.exchanges
+    and all(isinstance(made, Partial) for made in how.outputs)
+  )
+
+
+def _dear(
+  ops: Sequence[tf.Operation],
+  layouts: Propagation,
+  wanted: Mapping[tf.Operation, tuple[Shard, Parts]],
+  sizes: Mapping[str, int],
+) -> set[tf.Operation]:
+  """Returns ops whose parts are sent more than slices of what they make."""
+  found: set[tf.Operation] = set()
+  for op in ops:
+    if op not in wanted:
+      continue
+    made, how = wanted[op]
+    if how.owned is not None:
+      continue  # What it makes is a table, or as wide as one is long.
+    count, num_bytes = len(made.partition.parts), 0
+    for tensor, read in zip(op.inputs, how.reads, strict=True):
+      is_there = (
+        isinstance(read, Sizes)
+        or tensor.op.type in op_types.CONSTANTS
+        or (tensor.op in wanted and tensor.op not in found)
+        or read == layouts.layout(tensor) != ONCE
+      )
+      if not is_there:
+        times = 1 if isinstance(read, Shard) else count
+        num_bytes += sizes.get(tensor.name, 0) * times
+    if num_bytes > sizes.get(op.outputs[0].name, 0):
+      found.add(op)
+  return found
