@@ -32,6 +32,7 @@ from estimator_mp.graph import (
 )
 from estimator_mp.graph.frames import Frames
 from estimator_mp.graph.ledger import Ledger
+from estimator_mp.lower import copies
 from estimator_mp.lower.instantiation import Fetch, Instantiation
 from estimator_mp.lower.splitting import operands, shards
 from estimator_mp.model_axis import decisions
@@ -160,7 +161,15 @@ class ModelPartitioner:
     }
     made = self._instantiate(graph_of_all, layouts, every)
     starts = [op for op in starts if op in layouts.parts]
-    found = made.apply(fetches, starts)
+    alone = [op for op in _reads(splits) if _is_read_by_nobody(op)]
+    kept = [x for x in _in_collections(graph) if layouts.parts.get(x.op)]
+    reads = [op.outputs[0] for op in alone]
+    found = made.apply([*fetches, *reads, *kept], starts)
+    for op in alone:
+      copies.read_copy(op, found.pop(len(fetches)), self._devices_of(op)[0])
+    for x in kept:
+      tensors.wholes[x.name] = found.pop(len(fetches))
+    self._look_at_shards(every)
     for op in starts:
       writes[op] = [x for x in made.copies(op) if x is not None]
     of_shards.replace_in_collections()
@@ -195,7 +204,23 @@ class ModelPartitioner:
     analysis = _Analysis(every, list(users), self._inputs, only=users)
     layouts = analysis.propagate(self._splits)
     made = self._instantiate(analysis, layouts, [*new])
-    made.apply([])
+    alone = [
+      op
+      for op in users
+      if op.type == "ReadVariableOp" and _is_read_by_nobody(op)
+    ]
+    found = made.apply([op.outputs[0] for op in alone])
+    for op, value in zip(alone, found, strict=True):
+      copies.read_copy(op, value, self._devices_of(op)[0])
+    self._look_at_shards(users)
+    self._num_seen = len(graph.get_operations())
+
+  def _look_at_shards(self, ops: Iterable[tf.Operation]) -> None:
+    """Lets plain ops that look whether there is a value look at a shard."""
+    for op in ops:
+      if op.type == "VarIsInitializedOp" and _uses_any(op, self._splits):
+        first = self._handles[variables.variable_of(op.inputs[0])][0]
+        copies.read_instead(op, first.outputs[0], first.device)
 
   def _instantiate(
     self,
@@ -332,6 +357,22 @@ def _reads(of_model: Iterable[tf.Operation]) -> list[tf.Operation]:
     for reader in variable.outputs[0].consumers()
     if reader.type == "ReadVariableOp"
   ]
+
+
+def _in_collections(graph: tf.Graph) -> list[tf.Tensor]:
+  """Returns the tensors that a program has put into collections."""
+  entries = {
+    id(x): x
+    for name in graph.get_all_collection_keys()
+    for x in graph.get_collection_ref(name)
+    if isinstance(x, tf.Tensor)
+  }
+  return list(entries.values())
+
+
+def _is_read_by_nobody(op: tf.Operation) -> bool:
+  """Whether nothing reads a value of a variable but who fetches it."""
+  return not op.outputs[0].consumers()
 
 
 def _uses_any(op: tf.Operation, splits: Splits) -> bool:

@@ -7,11 +7,12 @@ device that reads it, however many ops read it there.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, same_ops
 from estimator_mp.model_axis import costs
 from estimator_mp.model_axis.costs import Sent
 from estimator_mp.model_axis.inference import Gather
 from estimator_mp.propagate.layouts import (
+  ONCE,
   Layout,
   Partial,
   Read,
@@ -24,8 +25,9 @@ from estimator_mp.propagate.propagation import Propagation
 
 import tensorflow as tf
 
-# A maximum, a sum and a term of the loss, and the logarithm that comes back.
-_NUMBERS_OF_A_ROW = 4
+# A maximum and a sum of a row, and the logarithm that comes back; and a term of
+# a loss.
+_NUMBERS_OF_SOFTMAX, _NUMBERS_OF_LOSS = 3, 4
 
 
 class Traffic:
@@ -56,6 +58,9 @@ class Traffic:
     self._sizes = sizes
     self._backward = backward
     self._sent: dict[tuple[str, str], Sent] = {}
+    # What is computed several times TensorFlow computes, and sends, once.
+    self._same = same_ops.SameOps()
+    self._seen: set[tuple[tf.Operation, int]] = set()
 
   @property
   def sent(self) -> tuple[Sent, ...]:
@@ -78,7 +83,9 @@ class Traffic:
           self._read(op, tensor, read)
       if how is not None and how.exchanges:
         rows = self._bytes(op.inputs[0]) // (self._size_along(op) or 1)
-        num_bytes = _NUMBERS_OF_A_ROW * self._others * rows
+        has_loss = len(op.outputs) > 1
+        numbers = _NUMBERS_OF_LOSS if has_loss else _NUMBERS_OF_SOFTMAX
+        num_bytes = numbers * self._others * rows
         self._enter(costs.EXCHANGE, op.outputs[0], op, num_bytes)
 
   def _read(
@@ -86,10 +93,13 @@ class Traffic:
   ) -> None:
     """Adds what an op reads; of None it is all, on the first device."""
     own = self._layouts.layout(tensor)
-    if own == read or tensor.op.type in MEASURES or op.type in MEASURES:
+    if tensor.op.type in MEASURES or op.type in MEASURES:
       return
-    if self._shapes.value(tensor) is not None:
-      return  # Each device has it, as a constant.
+    if own == read and not (own == ONCE and op in self._layouts.parts):
+      return
+    is_size = tensor.op.type == "BroadcastGradientArgs"
+    if is_size or self._shapes.value(tensor) is not None:
+      return  # It is made for each device.
     num_bytes = self._bytes(tensor)
     if not is_whole(own):
       self._join(op, tensor, own, num_bytes)
@@ -101,7 +111,10 @@ class Traffic:
       and not isinstance(read, Partial)
       and tensor.op.type not in op_types.CONSTANTS
     ):
-      self._enter(costs.BROADCAST, tensor, op, num_bytes * self._others)
+      value = self._same.first(tensor.op), tensor.value_index
+      if tensor.op in self._layouts.parts or value not in self._seen:
+        self._enter(costs.BROADCAST, tensor, op, num_bytes * self._others)
+      self._seen.add(value)
 
   def _join(
     self, op: tf.Operation, tensor: tf.Tensor, own: Layout, num_bytes: int

@@ -91,7 +91,8 @@ def _asked(
         made = None
     if how is None and op.type == "ReadVariableOp" and made is not None:
       handles.setdefault(op.inputs[0].name, made)
-    if how is None and made is not None and op in able:
+    has_handle = any(x.dtype == tf.resource for x in op.inputs)
+    if how is None and made is not None and op in able and not has_handle:
       how = layouts.along_output(op, made)
       if how is not None and (how.exchanges or how.outputs != (made,)):
         how = None

@@ -1,0 +1,44 @@
+"""Copies of variables: what is fetched of one that is split is whole.
+
+A session that is asked for a variable's object, for what was assigned to it, or
+for whether it is initialized, runs an op that reads its handle, which is never
+written. It reads another variable in place of it, to which the whole value is
+copied then; a step that does not fetch it copies nothing.
+"""
+
+from compat.private import graph_edits
+from estimator_mp.graph import placed_ops
+
+import tensorflow as tf
+
+
+def read_copy(read: tf.Operation, value: tf.Tensor, device: str) -> None:
+  """Lets an op that reads a variable read a copy of its value.
+
+  Args:
+    read: The op, a `ReadVariableOp`.
+    value: The whole value.
+    device: Where it is read.
+  """
+  (plain,) = read.outputs
+  with placed_ops.apart_from_caller("copy"), tf.compat.v1.device(device):
+    copy = tf.raw_ops.VarHandleOp(
+      dtype=plain.dtype, shape=plain.shape, shared_name=f"{read.name}/copy"
+    )
+    write = tf.raw_ops.AssignVariableOp(resource=copy, value=value)
+    with tf.control_dependencies([write]):
+      copy = tf.raw_ops.Identity(input=copy)
+  read_instead(read, copy, device)
+
+
+def read_instead(op: tf.Operation, handle: tf.Tensor, device: str) -> None:
+  """Lets an op read another variable, where that is.
+
+  Args:
+    op: The op, whose first input is a handle.
+    handle: The handle of the other variable.
+    device: Its device.
+  """
+  graph_edits.replace_input(op, 0, handle)
+  graph_edits.set_colocation(op, [])
+  graph_edits.set_device(op, device)
