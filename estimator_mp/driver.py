@@ -37,6 +37,7 @@ from estimator_mp.graph import (
 from estimator_mp.lower import (
   initial_values,
   ordering,
+  outputs,
   prefetching,
   sends,
 )
@@ -47,6 +48,7 @@ from estimator_mp.plan.purpose import Purpose
 import tensorflow as tf
 
 TRAIN = tf.estimator.ModeKeys.TRAIN
+PREDICT = tf.estimator.ModeKeys.PREDICT
 
 # "0" leaves all to the conductor, to compare the two.
 SWITCH = "ESTIMATOR_MP_FINISHED_GRAPH"
@@ -117,6 +119,17 @@ def _fetches(spec: tf.estimator.EstimatorSpec, mode: str) -> dict[str, Any]:
   else:
     names = ["predictions"]
   return {name: getattr(spec, name) for name in names}
+
+
+def _exported(spec: tf.estimator.EstimatorSpec) -> list[tf.Tensor]:
+  """Returns the tensors that signatures name."""
+  found: dict[str, tf.Tensor] = {}
+
+  def enter(tensor: tf.Tensor) -> tf.Tensor:
+    return found.setdefault(tensor.name, tensor)
+
+  outputs.with_wholes(spec, enter)
+  return list(found.values())
 
 
 class Driver:
@@ -213,20 +226,26 @@ class Driver:
       self._saved,
       tuple(filter(tf.is_tensor, tf.nest.flatten(results))),
     )
+    exported = _exported(spec) if self._mode == PREDICT else []
     made = partitioner.Partitioner(
       self._inputs,
-      [flat[i] for i in places],
+      [*(flat[i] for i in places), *exported],
       self._config,
       self._mesh,
       purpose,
       given,
     )
-    for i, found in zip(places, made.lower(), strict=True):
+    lowered = made.lower()
+    for i, found in zip(places, lowered, strict=False):
       flat[i] = found
+    stand_ins = dict(
+      zip((x.name for x in exported), lowered[len(places) :], strict=True)
+    )
     of_savers = savers.saver_ops(self._graph.get_operations())
     device_assignment.follow_variables(savers.work_on_variables(of_savers))
     packed = tf.nest.pack_sequence_as(fetches, flat, expand_composites=True)
     spec = spec._replace(**packed)
+    spec = outputs.with_wholes(spec, lambda x: stand_ins.get(x.name, x))
     if self._mode == TRAIN:
       spec = made.keep_equal(spec)
       if self._config.prefetch_inputs:

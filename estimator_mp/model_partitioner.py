@@ -22,7 +22,7 @@ from collections.abc import (
 )
 from types import MappingProxyType
 
-from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
+from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
 from estimator_mp.graph import (
   batch_inputs,
   frames,
@@ -36,6 +36,7 @@ from estimator_mp.lower import copies
 from estimator_mp.lower.instantiation import Fetch, Instantiation
 from estimator_mp.lower.splitting import operands, shards
 from estimator_mp.model_axis import decisions
+from estimator_mp.model_axis.inference import Unsplittable
 from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
 from estimator_mp.placement import costs as placement_costs
@@ -125,6 +126,7 @@ class ModelPartitioner:
     splits: Splits,
     backward: Collection[tf.Operation] = (),
     may_follow: Callable[[tf.Operation], bool] = lambda variable: False,
+    is_asked: Callable[[tf.Operation], bool] = lambda variable: False,
   ) -> SplitGraph:
     """Splits variables of a finished graph, and what is computed of them.
 
@@ -135,6 +137,10 @@ class ModelPartitioner:
       backward: The ops that come after the forward pass.
       may_follow: Whether a variable may be split because what is computed with
         it is, as a slot that model_fn keeps itself.
+      is_asked: Whether a user has said how a variable is split.
+
+    Raises:
+      Unsplittable: If one that a user wants split has to stay whole.
     """
     graph = fetches[0].graph
     every = graph.get_operations()
@@ -146,7 +152,9 @@ class ModelPartitioner:
       every, [*fetches, *starts, *_reads(of_model)], self._inputs
     )
     sizes = placement_costs.nominal_bytes(graph_of_all.ops)
-    splits, layouts = _settled(graph_of_all, splits, sizes, may_follow)
+    splits, layouts = _settled(
+      graph_of_all, splits, sizes, may_follow, is_asked
+    )
     self._splits = splits
     traffic = Traffic(
       layouts, graph_of_all.shapes, self._count, sizes, backward
@@ -161,15 +169,16 @@ class ModelPartitioner:
     }
     made = self._instantiate(graph_of_all, layouts, every)
     starts = [op for op in starts if op in layouts.parts]
-    alone = [op for op in _reads(splits) if _is_read_by_nobody(op)]
     kept = [x for x in _in_collections(graph) if layouts.parts.get(x.op)]
-    reads = [op.outputs[0] for op in alone]
+    after_writes = [
+      op for op in _reads(splits) if _is_fetched_alone(op) and op.control_inputs
+    ]
+    reads = [op.outputs[0] for op in after_writes]
     found = made.apply([*fetches, *reads, *kept], starts)
-    for op in alone:
+    for op in after_writes:
       copies.read_copy(op, found.pop(len(fetches)), self._devices_of(op)[0])
     for x in kept:
       tensors.wholes[x.name] = found.pop(len(fetches))
-    self._look_at_shards(every)
     for op in starts:
       writes[op] = [x for x in made.copies(op) if x is not None]
     of_shards.replace_in_collections()
@@ -198,7 +207,12 @@ class ModelPartitioner:
     every = graph.get_operations()
     handles = [variable.outputs[0] for variable in self._splits]
     new = {*every[self._num_seen :]}
-    users = {op for x in handles for op in x.consumers() if op in new}
+    users = {
+      op
+      for x in handles
+      for op in x.consumers()
+      if op in new or _is_fetched_alone(op)
+    }
     if not users:
       return
     analysis = _Analysis(every, list(users), self._inputs, only=users)
@@ -207,18 +221,13 @@ class ModelPartitioner:
     alone = [
       op
       for op in users
-      if op.type == "ReadVariableOp" and _is_read_by_nobody(op)
+      if op.type == "ReadVariableOp" and _is_fetched_alone(op)
     ]
     found = made.apply([op.outputs[0] for op in alone])
     for op, value in zip(alone, found, strict=True):
       copies.read_copy(op, value, self._devices_of(op)[0])
-    self._look_at_shards(users)
-    self._num_seen = len(graph.get_operations())
-
-  def _look_at_shards(self, ops: Iterable[tf.Operation]) -> None:
-    """Lets plain ops that look whether there is a value look at a shard."""
-    for op in ops:
-      if op.type == "VarIsInitializedOp" and _uses_any(op, self._splits):
+    for op in users:  # Whether there is a value a shard knows as well.
+      if op.type == "VarIsInitializedOp":
         first = self._handles[variables.variable_of(op.inputs[0])][0]
         copies.read_instead(op, first.outputs[0], first.device)
 
@@ -327,20 +336,26 @@ def _settled(
   splits: Splits,
   sizes: Mapping[str, int],
   may_follow: Callable[[tf.Operation], bool],
+  is_asked: Callable[[tf.Operation], bool],
 ) -> tuple[Splits, Propagation]:
-  """Returns what is split at last, and the layouts of that."""
-  of_handles = {
-    op.outputs[0].name: op for op in analysis.ops if op.type == "VarHandleOp"
-  }
+  """Returns what is split at last, and the layouts of that.
+
+  Raises:
+    Unsplittable: If a variable has to stay whole that the user wants split.
+  """
   stay: set[tf.Operation] = set()
   while True:
     layouts = analysis.propagate(splits)
-    stay |= _read_whole(analysis.ops, layouts, splits)
+    whole = _read_whole(analysis.ops, layouts, splits)
+    for variable, op in whole.items():
+      if is_asked(variable):
+        raise Unsplittable(variable.name, op)
+    stay |= whole.keys()
     asked = analysis.demands(layouts, splits, sizes)
     followers = {
       op: decisions.Shard(how.axis, tuple(map(int, how.partition.parts)))
-      for name, how in asked.handles.items()
-      if (op := of_handles[name]) not in stay and may_follow(op)
+      for op, how in asked.variables.items()
+      if op not in stay and may_follow(op)
     }
     if not followers and stay.isdisjoint(splits):
       return splits, analysis.propagate(splits, asked.ops)
@@ -370,9 +385,10 @@ def _in_collections(graph: tf.Graph) -> list[tf.Tensor]:
   return list(entries.values())
 
 
-def _is_read_by_nobody(op: tf.Operation) -> bool:
-  """Whether nothing reads a value of a variable but who fetches it."""
-  return not op.outputs[0].consumers()
+def _is_fetched_alone(op: tf.Operation) -> bool:
+  """Whether nobody but who fetches it reads what is known of a variable."""
+  is_look = op.type in ("ReadVariableOp", "VarIsInitializedOp")
+  return is_look and not op.outputs[0].consumers()
 
 
 def _uses_any(op: tf.Operation, splits: Splits) -> bool:
@@ -394,14 +410,19 @@ def _may_be_in_parts(op: tf.Operation, splits: Splits) -> bool:
 
 def _read_whole(
   ops: Sequence[tf.Operation], layouts: Propagation, splits: Splits
-) -> set[tf.Operation]:
+) -> dict[tf.Operation, tf.Operation]:
   """Returns variables that an op works on of which there are no parts.
 
   Those that are updated together with one of them are among them.
+
+  Returns:
+    The variables, each with the op.
   """
-  found: set[tf.Operation] = set()
+  found: dict[tf.Operation, tf.Operation] = {}
   together: list[set[tf.Operation]] = []
   for op in ops:
+    if op.type in MEASURES:
+      continue
     used = {
       index: variable
       for index, x in enumerate(op.inputs)
@@ -412,12 +433,18 @@ def _read_whole(
     for index, variable in used.items():
       own = layouts.layout(op.inputs[index])
       if how is None or how.reads[index] != own or not isinstance(own, Shard):
-        found.add(variable)
+        found.setdefault(variable, op)
     if len(used) > 1:
       together.append({*used.values()})
   is_new = bool(found)
   while is_new:
-    new = {x for group in together if group & found for x in group}
-    is_new = not new <= found
+    new = {
+      x: found[of_group[0]]
+      for group in together
+      if (of_group := [y for y in group if y in found])
+      for x in group
+      if x not in found
+    }
+    is_new = bool(new)
     found |= new
   return found

@@ -280,6 +280,10 @@ class Partitioner:
       splits,
       self._backward,
       self._may_follow(config),
+      lambda op: (
+        not isinstance(config.split, str)
+        and split_rules.rule_for(config.split, op.name) is not None
+      ),
     )
     self.splits = made.plan
     count = len(self._fetches)
@@ -326,7 +330,13 @@ class Partitioner:
     differentiated = {
       x for op in self._backward for x in finished_stages.differentiated(op)
     }
-    targets = [op for op in forward if op in differentiated]
+    known = [op for op in forward if op in differentiated]
+    before = set(
+      traversal.ancestors(
+        [x for op in known for x in traversal.inputs(op)], forward
+      )
+    )
+    targets = [op for op in known if op not in before]
     needed = set(traversal.ancestors(targets, forward))
     needed.update(op_types.variables_of(forward))
     needed.update(traversal.ops_run_with(*variables.initial_writes()))

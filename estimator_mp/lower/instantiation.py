@@ -474,8 +474,8 @@ class Instantiation:
   def _join(self, tensor: tf.Tensor, parts: Sequence[str]) -> str:
     """Returns a tensor of its parts."""
     layout = self._batch.layout(tensor)
-    if is_whole(layout):
-      return parts[0]
+    if is_whole(layout) or tensor.dtype == tf.resource:
+      return parts[0]  # A handle of which nobody needs more than the sizes.
     if isinstance(layout, Shard):
       return self._concat(tensor, layout, parts)
     joined, *others = self._of_replicas(tensor)

@@ -104,10 +104,13 @@ class Owners:
     """Returns which of the rows, by their numbers, a part has.
 
     Args:
-      own: Which rows it has, in a vector.
+      own: Which rows it has.
     """
-    found = self._add("Where", own.are_own, T=tf.bool)
     vector = self._constant([-1], tf.int32)
+    are_own = self._add(
+      "Reshape", own.are_own, vector, T=tf.bool, Tshape=tf.int32
+    )
+    found = self._add("Where", are_own, T=tf.bool)
     return self._add("Reshape", found, vector, T=tf.int64, Tshape=tf.int32)
 
   def taken(self, numbers: str, values: str, dtype: tf.DType) -> str:

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 from estimator_mp.analysis.symbolic_shapes import MEASURES
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, variables
 from estimator_mp.propagate.layouts import (
   ONCE,
   Partial,
@@ -33,11 +33,11 @@ class Demands:
 
   Attributes:
     ops: Ops that are to be executed in parts, and how their output is split.
-    handles: The handles of whole variables that are read so, and how.
+    variables: Whole variables that are read so, and how.
   """
 
   ops: Mapping[tf.Operation, Shard]
-  handles: Mapping[str, Shard]
+  variables: Mapping[tf.Operation, Shard]
 
 
 def find(
@@ -58,10 +58,12 @@ def find(
   """
   left = frozenset(able)
   while True:
-    wanted, handles = _asked(ops, layouts, left, fetched)
+    wanted, of_variables = _asked(ops, layouts, left, fetched)
     dear = _dear(ops, layouts, wanted, sizes)
     if not dear:
-      return Demands({op: made for op, (made, _) in wanted.items()}, handles)
+      return Demands(
+        {op: made for op, (made, _) in wanted.items()}, of_variables
+      )
     left -= dear
 
 
@@ -70,14 +72,14 @@ def _asked(
   layouts: Propagation,
   able: Collection[tf.Operation],
   fetched: Collection[str],
-) -> tuple[dict[tf.Operation, tuple[Shard, Parts]], dict[str, Shard]]:
-  """Returns ops and handles of which all readers ask for the same parts."""
+) -> tuple[dict[tf.Operation, tuple[Shard, Parts]], dict[tf.Operation, Shard]]:
+  """Returns ops and variables of which all readers ask for the same parts."""
   # Of a tensor what all its readers ask for; None if they do not agree.
   asked: dict[str, Shard | None] = dict.fromkeys(fetched)
   # Those that read it whole, with the numbers of inputs.
   whole: dict[str, list[tuple[tf.Operation, int]]] = {}
   wanted: dict[tf.Operation, tuple[Shard, Parts]] = {}
-  handles: dict[str, Shard] = {}
+  of_variables: dict[tf.Operation, Shard] = {}
   for op in reversed(ops):
     how = layouts.parts.get(op)
     made = None
@@ -90,7 +92,8 @@ def _asked(
       ):
         made = None
     if how is None and op.type == "ReadVariableOp" and made is not None:
-      handles.setdefault(op.inputs[0].name, made)
+      variable = variables.variable_of(op.inputs[0])
+      of_variables.setdefault(variable, made)
     has_handle = any(x.dtype == tf.resource for x in op.inputs)
     if how is None and made is not None and op in able and not has_handle:
       how = layouts.along_output(op, made)
@@ -109,7 +112,7 @@ def _asked(
       elif not isinstance(read, Sizes):
         part = read if isinstance(read, Shard) else None
         asked[name] = part if asked.get(name, part) == part else None
-  return wanted, handles
+  return wanted, of_variables
 
 
 def _adds_up(how: Parts | None) -> bool:

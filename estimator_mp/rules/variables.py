@@ -110,6 +110,29 @@ def _write_rows(op: tf.Operation, shapes: Shapes) -> Rule | None:
 
 
 @TABLE.rule(
+  "ResourceScatterNdAdd",
+  "ResourceScatterNdMax",
+  "ResourceScatterNdMin",
+  "ResourceScatterNdSub",
+  "ResourceScatterNdUpdate",
+)
+def _write_vectors(op: tf.Operation, shapes: Shapes) -> Rule | None:
+  """Rows of a variable, if indices are of the first dimension alone."""
+  shape, indices = (
+    shapes.variable_shape(op.inputs[0]),
+    shapes.shape(op.inputs[1]),
+  )
+  if shape is None or indices is None or len(indices) != 2 or indices[1] != 1:
+    return None
+  columns = _numbered(len(shape))[1:]
+  return Rule(
+    (("rows", *columns), ("Entries", None), ("Entries", *columns)),
+    (),
+    owned=(1, "rows"),
+  )
+
+
+@TABLE.rule(
   "RandomStandardNormal",
   "RandomUniform",
   "RandomUniformInt",

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from compat.private import graph_edits
 from estimator_mp.graph import ledger as ledger_lib
 from estimator_mp.graph import op_types
+from estimator_mp.lower import outputs
 from estimator_mp.lower.splitting import gradients as gradients_lib
-from estimator_mp.lower.splitting import operands, outputs, part_ops, shards
+from estimator_mp.lower.splitting import operands, part_ops, shards
 from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.model_axis.split_plan import SplitPass
 

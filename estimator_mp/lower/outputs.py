@@ -22,7 +22,7 @@ _TENSORS = (
 def with_wholes(
   spec: tf.estimator.EstimatorSpec,
   whole: Callable[[tf.Tensor], tf.Tensor],
-  to_run: Callable[[tf.Operation], tf.Operation],
+  to_run: Callable[[tf.Operation], tf.Operation] = lambda op: op,
 ) -> tf.estimator.EstimatorSpec:
   """Returns a spec with whole tensors in place of those that are split.
 
