@@ -328,7 +328,7 @@ class Partitioner:
       if op not in self._backward and not graph_reads.is_of_gradient(op)
     ]
     differentiated = {
-      x for op in self._backward for x in finished_stages.differentiated(op)
+      x for op in own for x in finished_stages.differentiated(op)
     }
     known = [op for op in forward if op in differentiated]
     before = set(
