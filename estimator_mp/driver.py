@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from compat.private import graph_edits, graph_reads
+from compat.private import graph_reads
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import model_partitioner, partitioner
 from estimator_mp.capture import (
@@ -35,6 +35,7 @@ from estimator_mp.graph import (
   traversal,
 )
 from estimator_mp.lower import (
+  copies,
   initial_values,
   ordering,
   outputs,
@@ -65,9 +66,7 @@ _KNOWN = (
 )
 # "1" to split variables in finished graphs, too.
 MODEL_AXIS = "ESTIMATOR_MP_MODEL_AXIS"
-_OF_MODEL_AXIS = (
-  *("split", "gathers", "plain_initial_bytes", "export_shards"),
-)
+_OF_MODEL_AXIS = ("split", "gathers", "plain_initial_bytes", "export_shards")
 # Horovod's processes ask for gradients.
 _AGGREGATIONS = ("auto", *algorithms.ALGORITHMS)
 
@@ -86,7 +85,7 @@ def partitions(
   """
   if os.environ.get(SWITCH) == "0" or has_servers:
     return False
-  known = _KNOWN
+  known: tuple[str, ...] = _KNOWN
   if mesh.axis_size("model") > 1:
     if os.environ.get(MODEL_AXIS) != "1":
       return False
@@ -303,10 +302,8 @@ class Driver:
         another algorithm than what folds them.
     """
     if self._model_axis is not None:
-      graph_edits.before_finalization(
-        self._graph,
-        functools.partial(self._model_axis.split_late, self._graph),
-      )
+      late = functools.partial(self._model_axis.split_late, self._graph)
+      copies.before_finalization(self._graph, late)
     if self._mode == TRAIN and not compiles_with_xla:
       initial_values.compute_in_session()
 

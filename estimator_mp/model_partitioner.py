@@ -353,7 +353,7 @@ def _settled(
     stay |= whole.keys()
     asked = analysis.demands(layouts, splits, sizes)
     followers = {
-      op: decisions.Shard(how.axis, tuple(map(int, how.partition.parts)))
+      op: decisions.Shard(how.axis, _sizes(how))
       for op, how in asked.variables.items()
       if op not in stay and may_follow(op)
     }
@@ -362,6 +362,11 @@ def _settled(
     kept = {x: how for x, how in splits.items() if x not in stay}
     splits = with_slots({**kept, **followers}, analysis.ops)
     splits = {x: how for x, how in splits.items() if x not in stay}
+
+
+def _sizes(how: Shard) -> tuple[int, ...]:
+  """Returns the sizes of shards, which are those of a variable."""
+  return tuple(x for x in how.partition.parts if isinstance(x, int))
 
 
 def _reads(of_model: Iterable[tf.Operation]) -> list[tf.Operation]:

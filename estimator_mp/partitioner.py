@@ -291,7 +291,7 @@ class Partitioner:
     self._purpose = dataclasses.replace(
       self._purpose, results=tuple(made.fetches[count:])
     )
-    for op, (plain, part) in (made.made_for | made.handles).items():
+    for op, (plain, part) in (*made.made_for.items(), *made.handles.items()):
       self._parts[op] = part
       if plain in self.stages:
         self.stages[op] = self.stages[plain]

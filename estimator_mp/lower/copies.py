@@ -6,6 +6,8 @@ written. It reads another variable in place of it, to which the whole value is
 copied then; a step that does not fetch it copies nothing.
 """
 
+from collections.abc import Callable
+
 from compat.private import graph_edits
 from estimator_mp.graph import placed_ops
 
@@ -42,3 +44,13 @@ def read_instead(op: tf.Operation, handle: tf.Tensor, device: str) -> None:
   graph_edits.replace_input(op, 0, handle)
   graph_edits.set_colocation(op, [])
   graph_edits.set_device(op, device)
+
+
+def before_finalization(graph: tf.Graph, edit: Callable[[], None]) -> None:
+  """Lets a graph be edited when all is in it that hooks and Savers read.
+
+  Args:
+    graph: The graph.
+    edit: What edits it.
+  """
+  graph_edits.before_finalization(graph, edit)

@@ -479,6 +479,8 @@ class Instantiation:
     if isinstance(layout, Shard):
       return self._concat(tensor, layout, parts)
     joined, *others = self._of_replicas(tensor)
+    if layout == Partial() and len(others) > 1:
+      return self._add(tensor, [joined, *others], "reduce")
     for other in others:
       joined = self._reduce(tensor, joined, other)
     return joined

@@ -12,8 +12,10 @@ import collections
 import functools
 import os
 import tempfile
+from unittest import mock
 
 import estimator_mp
+from estimator_mp import driver
 from estimator_mp.model_axis import costs
 from estimator_mp.plan import sharding_plan
 from tests import tiers
@@ -79,6 +81,8 @@ class BertTest(parameterized.TestCase):
 class StepTest(parameterized.TestCase):
   """What a step computes and sends, read from its partition graphs."""
 
+  sums_words = 0
+
   def _step(self, num_parts):
     graph = self.enter_context(tf.Graph().as_default())
     examples = {**bert.EXAMPLES, "labels": bert.LABELS}
@@ -122,8 +126,9 @@ class StepTest(parameterized.TestCase):
         and value.size == bert.BATCH * bert.LENGTH * bert.WIDTH
       ):
         found["gradients" in name] += 1
-    # And one of the words that each device has rows of.
-    self.assertEqual(found, {False: 2 * bert.LAYERS + 1, True: 2 * bert.LAYERS})
+    # And that of the words, of which each device has rows.
+    forward = 2 * bert.LAYERS + self.sums_words
+    self.assertEqual(found, {False: forward, True: 2 * bert.LAYERS})
 
   def _assert_no_whole_kernel(self, tensors, heads):
     """Asserts that nothing is as large as what is split, nor as logits."""
@@ -154,11 +159,26 @@ class StepTest(parameterized.TestCase):
     self.assertEqual(
       statistics, [bert.BATCH * bert.MASKED * 4] * 5 * (num_parts - 1)
     )
-    planned = [x for x in self.plan.sent if "cls/LogSoftmax" not in x.tensor]
+    planned = [
+      x
+      for x in self.plan.sent
+      if "cls/LogSoftmax" not in x.tensor
+      and not (x.kind == costs.EXCHANGE and x.type == "ResourceGather")
+    ]
     self.assertEqual(
       sum(size for _, size in sizes) - sum(statistics),
       sum(x.num_bytes for x in planned),
     )
+
+
+class FinishedGraphStepTest(StepTest):
+  """The same of a finished graph."""
+
+  sums_words = 1
+
+  def setUp(self):
+    super().setUp()
+    self.enter_context(mock.patch.dict(os.environ, {driver.MODEL_AXIS: "1"}))
 
 
 if __name__ == "__main__":
