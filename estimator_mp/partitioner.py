@@ -145,11 +145,13 @@ class Partitioner:
     self.sums: list[tuple[gradient_sums.GradientSum, ...]] = []
     self.splits: split_plan.SplitPlan | None = None
     self.model_axis: model_partitioner.ModelPartitioner | None = None
-    self._given = given
     self._parts: dict[tf.Operation, int] = {}  # Of the model axis.
     self.cuts_of_inputs: list[tf.Operation] = []
     self._read_apart = ReadApart()
+    before = set(self._graph.get_operations())
     self._num_examples = self._checked_size() if self.has_slices else None
+    # It is on the host, whatever stages are there.
+    self._given = {*given, *self._graph.get_operations()} - (before - {*given})
     self._inline(op_types.FUNCTION_CALLS)
     if purpose.trains:
       self._order_reads()
@@ -167,7 +169,7 @@ class Partitioner:
     self.cells: list[dict[str, Cell]] = [{} for _ in self._slices]
     self._analyse()
     self._backward = self._find_backward()
-    of_input = traversal.ops_run_with(*self._of_examples).union(given)
+    of_input = traversal.ops_run_with(*self._of_examples).union(self._given)
     self.stages = dict(
       finished_stages.plan_stages(
         [op for op in self._graph.get_operations() if op not in of_input],
@@ -416,7 +418,11 @@ class Partitioner:
       }
       devices = self._mesh.stage_devices(model=part)
       device_assignment.assign(of_part, devices)
-    of_slices = set(traversal.ancestors(self.batch.parts, self.ops))
+    # What an op of slices need not wait for is none of theirs.
+    inside = {*self.ops}
+    of_slices = inside.intersection(
+      traversal.walk(self.batch.parts, self._late.waits.sources)
+    )
     alike = of_slices - self._depends  # In all slices.
     self.replicas.mirror([op for op in self.ops if op in alike])
     updates = {op for op in self.ops if op not in of_slices}
@@ -563,8 +569,21 @@ class Partitioner:
     stage = self.stages.get(op)
     if stage is None:
       return ""
+    variable = self._looked_up(op)
+    if variable is not None:  # It is executed where that is.
+      return str(self.replicas.copy_of(variable.outputs[0], replica).op.device)
     part = self._parts.get(op, 0)
     return self._mesh.device(stage=stage, data=replica, model=part)
+
+  def _looked_up(self, op: tf.Operation) -> tf.Operation | None:
+    """Returns the variable that an op of slices works on, if it has a place."""
+    if self._frames.loop(op) is not None or op_types.is_call(op):
+      return None
+    for x in op.inputs:
+      variable = variables.variable_of(x) if x.dtype == tf.resource else None
+      if variable is not None and not variable.inputs:
+        return variable if variable.device else None
+    return None
 
   def _order(
     self,
@@ -671,6 +690,7 @@ class Partitioner:
     return {
       (op, own[number]): original
       for op, original in self._recomputed.items()
+      if original in self.batch.parts  # Fewer ops read it now.
       for own in self._slices
       for number in self._kept
     }

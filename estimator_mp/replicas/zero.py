@@ -12,7 +12,7 @@ Shard r is replica r's. Moves there are returned as a device for each op.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from estimator_mp.graph import colocation, op_types, savers, shapes
@@ -70,7 +70,8 @@ class ZeroShards:
       shards[variable] = by_name[variable.name] = shard
       held[shard] += shapes.variable_bytes(variable)
       if shard:
-        devices |= dict.fromkeys(bound, device_of[shard](device))
+        place = device_of[shard](device)
+        devices |= dict.fromkeys([*bound, *_users_of_slots(bound)], place)
     return ZeroShards(self.num_shards, shards, all_held), devices
 
   def of(self, variable: tf.Operation) -> int:
@@ -129,6 +130,18 @@ def devices_of_updates(
       if name in by_name:
         devices[op] = by_name[name]
   return devices
+
+
+def _users_of_slots(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
+  """Returns what reads the first slots of a variable, if they are there yet."""
+  _, *slots = op_types.variables_of(ops)
+  return [
+    user
+    for slot in slots
+    if slot.type == "VarHandleOp"
+    for user in variables_lib.users(slot.outputs[0])
+    if not op_types.is_call(user)
+  ]
 
 
 def _is_movable(variable: tf.Operation) -> bool:
