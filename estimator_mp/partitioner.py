@@ -424,12 +424,17 @@ class Partitioner:
       traversal.walk(self.batch.parts, self._late.waits.sources)
     )
     alike = of_slices - self._depends  # In all slices.
-    self.replicas.mirror([op for op in self.ops if op in alike])
+    self.replicas.mirror(
+      [op for op in self.ops if op in alike and self._frames.loop(op) is None]
+    )
     updates = {op for op in self.ops if op not in of_slices}
+    aggregated_for = self.replicas.variables
+    if not aggregated_for and self.replicas.count > 1:  # One has all of them.
+      aggregated_for = op_types.variables_of(alike)
     reads = update_reads.find(
       self.ops,
       updates,
-      set(self.replicas.variables),
+      set(aggregated_for),
       self._layout_for_updates,
     )
     aggregated = {read.tensor.name for read in reads}
@@ -460,7 +465,8 @@ class Partitioner:
     made.keep_state(self._depends_on_state())
     fetches = made.apply(self._fetches)
     self.cuts_of_inputs = self._find_cuts(made, before)
-    self._aggregate(made, reads)
+    with tf.compat.v1.name_scope("aggregate"):
+      self._aggregate(made, reads)
     for op in self.batch.parts:
       if op not in self._of_inputs:
         feeds.refuse(op)

@@ -210,7 +210,7 @@ def _branches(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
   done: list[str] = []
   for number, (body, pivot) in enumerate(zip(bodies, taken, strict=True)):
     assert body is not None
-    name = f"{op.name}/{body.graph.name}"
+    name = f"{op.name}/branch_{number}"  # Functions have other names each time.
     own, effects = _copy(
       body, definitions, [x[number] for x in read], name, [pivot]
     )

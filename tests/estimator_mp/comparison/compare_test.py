@@ -52,7 +52,7 @@ def _dropout(features, labels, mode):
 def _batch_norm(features, labels, mode):
   net = _dense(features["x"], 16, "first", None)
   normalise = tf.keras.layers.BatchNormalization(name="norm")
-  net = tf.nn.relu(normalise(net, training=True))
+  net = tf.nn.relu(normalise(net[:, None, None], training=True)[:, 0, 0])
   loss = parts.mean_loss(labels, _dense(net, 1, "last", None))
   with tf.control_dependencies(normalise.updates):
     return parts.spec(mode, loss)
