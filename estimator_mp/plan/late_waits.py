@@ -50,7 +50,11 @@ def plan_waits(
   waits = Waits()
   after: set[tf.Operation] = set()  # Ops that wait for slices, executed once.
   late: dict[tf.Operation, tuple[tf.Operation, ...]] = {}
+  # To wait for one that has made nothing that others see is to wait for nothing.
+  effective: set[tf.Operation] = set()
   for op in ops:
+    if _has_effect(op) or not effective.isdisjoint(traversal.sources(op)):
+      effective.add(op)
     own = list(op.control_inputs)
     inherited = dict.fromkeys(
       x for source in traversal.sources(op) for x in late.get(source, ())
@@ -62,8 +66,9 @@ def plan_waits(
     is_entry = op.type in op_types.ENTERS or op.type in op_types.SWITCHES
     is_free = op in needed and op not in bound and not is_entry
     if is_free and _is_without_state(op):
-      if inherited or dropped:
-        late[op] = tuple(dict.fromkeys([*inherited, *dropped]))
+      behind = [*inherited, *(x for x in dropped if x in effective)]
+      if behind:
+        late[op] = tuple(dict.fromkeys(behind))
       if dropped:
         waits.keep(op, [x for x in own if x not in dropped])
     elif inherited:
@@ -75,10 +80,28 @@ def plan_waits(
   return LateWaits(waits, late)
 
 
+def _has_effect(op: tf.Operation) -> bool:
+  """Whether somebody else may see that an op was executed."""
+  if not op.op_def.is_stateful and not any(map(op_types.is_handle, op.inputs)):
+    return False
+  return op.type not in _SEEN_BY_NOBODY
+
+
 def _is_without_state(op: tf.Operation) -> bool:
   return not (
     op.op_def.is_stateful or any(map(op_types.is_reference, op.inputs))
   )
 
+
+_SEEN_BY_NOBODY = (
+  op_types.STATE_READS
+  | op_types.REFERENCE_READS
+  | op_types.PASSES_HANDLE
+  | op_types.ITERATOR_READS
+  | op_types.ITERATORS
+  | op_types.VARIABLES
+  | op_types.FIXED_TABLES
+  | op_types.RANDOM
+)
 
 AS_THEY_ARE = LateWaits(waits_lib.AS_THEY_ARE, {})

@@ -53,7 +53,8 @@ class LateWaitsTest(graph_case.GraphCase):
     total = tf.reduce_sum(doubled)
     found = self._plan(total)
     self.assertEmpty(found.waits.of(two.op))
-    self.assertIn(self.in_slices[0], found.waits.of(total.op))
+    # Nobody sees whether a square has been computed.
+    self.assertEmpty(found.waits.of(total.op))
 
   def test_what_reads_a_variable_waits(self):
     with tf.control_dependencies([self.update]):
