@@ -146,6 +146,8 @@ class Partitioner:
     self.splits: split_plan.SplitPlan | None = None
     self.model_axis: model_partitioner.ModelPartitioner | None = None
     self._parts: dict[tf.Operation, int] = {}  # Of the model axis.
+    # What was made in the place of ops of gradients.
+    self._gradients: set[tf.Operation] = set()
     self.cuts_of_inputs: list[tf.Operation] = []
     self._read_apart = ReadApart()
     before = set(self._graph.get_operations())
@@ -221,9 +223,21 @@ class Partitioner:
     self._of_inputs = self._find_of_inputs()
     starts = [tensor.op for tensor in self._of_examples]
     self._depends = set(traversal.descendants(starts, every))
+    self._updates = self._find_updates()
     self.batch = self._propagate(
       filter(self._may_be_in_parts, self.ops) if self.has_slices else ()
     )
+
+  def _find_updates(self) -> set[tf.Operation]:
+    """Returns what is made of gradients, and no gradient of it."""
+    gradients = [
+      op
+      for op in self.ops
+      if op in self._gradients or graph_reads.is_of_gradient(op)
+    ]
+    behind = traversal.descendants(gradients, self.ops)
+    before = set(traversal.ancestors(gradients, self.ops))
+    return {op for op in behind if op not in before and op.type != "AddN"}
 
   def _find_backward(self) -> set[tf.Operation]:
     """Returns what comes after the forward pass."""
@@ -299,6 +313,8 @@ class Partitioner:
         self.stages[op] = self.stages[plain]
       if plain in self._backward:
         self._backward.add(op)
+      if plain in self._gradients or graph_reads.is_of_gradient(plain):
+        self._gradients.add(op)
     self._analyse()
 
   def _may_follow(
@@ -520,8 +536,11 @@ class Partitioner:
     return found
 
   def _layout_for_updates(self, tensor: tf.Tensor) -> Layout:
-    """Returns the layout of which updates read parts; `Once` of plain ops."""
-    if tensor.op in self._of_inputs:
+    """Returns the layout of which updates read parts; `Once` of plain ops.
+
+    A replica that reads its own batch tells others which rows it has looked up.
+    """
+    if tensor.op in self._of_inputs and not self._read_apart.pieces:
       return ONCE
     return self.batch.layout(tensor)
 
@@ -718,8 +737,13 @@ class Partitioner:
     return Partition(self.shapes.num_examples, (polynomials.symbol(SLICE),))
 
   def _may_be_in_parts(self, op: tf.Operation) -> bool:
-    """Whether slices may execute an op each for itself, if its rule says so."""
-    return not self._may_be_fed(op) and (
+    """Whether slices may execute an op each for itself, if its rule says so.
+
+    What is done with gradients, such as to clip them, is done with their sums.
+    """
+    if self._may_be_fed(op) or op in self._updates:
+      return False
+    return (
       is_without_state(op)
       or self._draws_in_slices(op)
       or self._is_per_example(op)

@@ -153,7 +153,7 @@ def _is_far(transfer):
 
 def _sent_inputs(observer):
   """Returns what tasks sent each other of batches, and of slices of them."""
-  inputs = ("IteratorGetNext", "estimator_mp/input", "estimator_mp/slices")
+  inputs = ("IteratorGetNext", "estimator_mp/input", "slice/")
   return [
     x.op
     for x in observer.transfers

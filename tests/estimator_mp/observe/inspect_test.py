@@ -111,7 +111,7 @@ class InspectionTest(parameterized.TestCase):
 
 # Tensors of gradients, by the ops that make them.
 _GRADIENTS = re.compile(
-  "all_reduce|aggregate|embedding_lookup_grad/Reshape|"
+  "all_reduce|aggregate|embedding_lookup_grad/Reshape:|"
   "_grad/tuple/control_dependency_1"
 )
 
