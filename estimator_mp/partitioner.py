@@ -152,8 +152,9 @@ class Partitioner:
     self._read_apart = ReadApart()
     before = set(self._graph.get_operations())
     self._num_examples = self._checked_size() if self.has_slices else None
-    # It is on the host, whatever stages are there.
-    self._given = {*given, *self._graph.get_operations()} - (before - {*given})
+    self._checks = set(self._graph.get_operations()) - before
+    # They are on the host, whatever stages are there.
+    self._given = self._checks.union(given)
     self._inline(op_types.FUNCTION_CALLS)
     if purpose.trains:
       self._order_reads()
@@ -526,11 +527,18 @@ class Partitioner:
     layers = {x for op in self.batch.parts for x in made.copies(op)}
     inside = traversal.ops_run_with(*self._of_examples)
     found: list[tf.Operation] = []
-    for op in self._graph.get_operations():
-      if op in before or op in layers:
+    every = self._graph.get_operations()
+    inner = control_flow.ops_in_branches(every)
+    for op in every:
+      is_plain = op in before and op not in self._checks
+      if is_plain or op in layers or op in inner:
+        continue
+      if op.type in op_types.V1_CONTROL_FLOW:
         continue
       read = traversal.sources(op)
-      if all(x in inside or x.type == "Const" for x in read):
+      if all(
+        x in inside or (x.type == "Const" and x not in inner) for x in read
+      ):
         inside.add(op)
         found.append(op)
     return found
