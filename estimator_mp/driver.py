@@ -43,7 +43,11 @@ from estimator_mp.lower import (
   sends,
 )
 from estimator_mp.placement import contents, transfers
-from estimator_mp.plan import collective_order, sharding_plan
+from estimator_mp.plan import (
+  collective_order,
+  sharding_plan,
+  unordered_reads,
+)
 from estimator_mp.plan.purpose import Purpose
 
 import tensorflow as tf
@@ -253,6 +257,8 @@ class Driver:
         )
         boundary = input_boundary.find(of_input)
         self.prefetching = prefetching.prefetch(boundary)
+      if made.replicas.variables:  # Which have reads and writes of their own.
+        self._order_reads(spec)
       collectives = collective_order.collectives_of(self._graph)
       ordering.order_collectives(collectives)
     live = traversal.ops_run_with(*filter(_is_fetched, flat))
@@ -265,6 +271,14 @@ class Driver:
     plan = self._plan(spec, made)
     sharding_plan.record_plan(self._graph, plan)
     return spec, plan
+
+  def _order_reads(self, spec: tf.estimator.EstimatorSpec) -> None:
+    """Lets a step read mirrors before it writes them, as it does variables."""
+    step = traversal.ops_run_with(
+      *filter(_is_fetched, [spec.train_op, spec.loss])
+    )
+    ops = [op for op in self._graph.get_operations() if op in step]
+    ordering.read_before_writing(unordered_reads.find(ops, lookups=True))
 
   def _plan(
     self, spec: tf.estimator.EstimatorSpec, made: partitioner.Partitioner

@@ -237,6 +237,33 @@ class DriverTest(parameterized.TestCase):
     np.testing.assert_allclose(found[1], found[0], 1e-5)
     self.assertIsNotNone(sharding_plan.get_plan(graph))
 
+  def test_mirrors_are_read_before_they_are_written(self):
+    """Each has reads and a write of its own, in whatever order they begin."""
+
+    def model_fn(features, labels, mode):
+      seen = _v1.get_variable("seen", [4], use_resource=True, trainable=False)
+      old = seen.read_value()
+      update = seen.assign(0.9 * old + tf.reduce_mean(features["x"], 0))
+      y = _v1.layers.dense(features["x"] - old, 1)
+      loss = tf.reduce_mean(tf.square(y - labels))
+      train_op = _v1.train.GradientDescentOptimizer(0.1).minimize(
+        loss, _v1.train.get_or_create_global_step()
+      )
+      return tf.estimator.EstimatorSpec(
+        mode, loss=loss, train_op=tf.group(train_op, update)
+      )
+
+    program = programs.Program(model_fn, _config("data:2"), (_BATCH, _LABELS))
+    plan = sharding_plan.get_plan(program.graph)
+    (mirror,) = plan.mirrors["seen"]
+    handle = program.graph.get_tensor_by_name(mirror)
+    step = traversal.ops_run_with(program.spec.train_op)
+    users = [op for op in handle.consumers() if op in step]
+    reads = {op for op in users if op.type == "ReadVariableOp"}
+    (write,) = [op for op in users if op not in reads]
+    self.assertNotEmpty(reads)
+    self.assertLessEqual(reads, traversal.ops_run_with(write))
+
   def test_what_is_compared_with_it_is_the_conductors(self):
     config = _config("stage:2")
     mesh = config.create_mesh()
