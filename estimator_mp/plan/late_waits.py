@@ -50,7 +50,7 @@ def plan_waits(
   waits = Waits()
   after: set[tf.Operation] = set()  # Ops that wait for slices, executed once.
   late: dict[tf.Operation, tuple[tf.Operation, ...]] = {}
-  # To wait for one that has made nothing that others see is to wait for nothing.
+  # To wait for one that has made nothing that others see waits for nothing.
   effective: set[tf.Operation] = set()
   for op in ops:
     if _has_effect(op) or not effective.isdisjoint(traversal.sources(op)):

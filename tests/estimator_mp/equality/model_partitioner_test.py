@@ -1,0 +1,180 @@
+"""Ordinary model_fns on a model axis, by their finished graphs.
+
+Variables, and all that is computed of them, are split after model_fn has
+returned; the steps of the graph that comes out are the plain graph's.
+"""
+
+import functools
+import itertools
+import random
+
+import estimator_mp
+from estimator_mp import partitioner
+from estimator_mp.comparison import whole_variables
+from tests import tiers
+from tests.estimator_mp import parts, programs, session_configs
+from tests.estimator_mp.models import catalogue
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+_v1 = tf.compat.v1
+_STEPS = 3
+_config = functools.partial(estimator_mp.ShardingConfig, draws="whole")
+_CONFIGS = {
+  "model_2": _config("model:2"),
+  "model_3": _config("model:3"),
+  "slices": _config("model:2", num_micro_batches=3),
+  "stages": _config("stage:2,model:2", num_micro_batches=2),
+  "replicas": _config("data:2,model:2"),
+}
+
+
+def _cases():
+  """Yields each model with its batches, and configurations in turns."""
+  configs = itertools.cycle(_CONFIGS)
+  for name, model in catalogue.MODELS.items():
+    if model.is_random or not model.tags & {"ordinary", "network"}:
+      continue
+    for size in model.inputs:
+      config = next(configs)
+      yield f"{name}_{size}_{config}", name, size, config
+
+
+_FAST = [
+  ("mlp_adam_open_stages", "mlp_adam", "open", "stages"),
+  ("cnn_open_model_3", "cnn", "open", "model_3"),
+  # Rows of a table by owner, looked up and updated.
+  ("words_open_slices", "mean_of_words", "open", "slices"),
+  ("embeddings_static_replicas", "clipped_embeddings", "static", "replicas"),
+  # An average that a cond begins, of a variable that is split.
+  (
+    "averages_open_model_2",
+    "step_of_one_optimizer_before_another",
+    "open",
+    "model_2",
+  ),
+]
+
+
+def _train(model, size, config=None):
+  """Returns the losses of some steps, and whole variables after them."""
+  random.seed(5)
+  with tf.Graph().as_default() as graph:
+    _v1.set_random_seed(3)
+    batches = _v1.data.make_initializable_iterator(
+      model.input_fn(size).repeat()
+    )
+    features, labels = batches.get_next()
+    _v1.train.get_or_create_global_step()
+    spec = parts.training_spec(model, features, labels)
+    options = session_configs.config(device_count={"CPU": 4})
+    if config is not None:
+      options.allow_soft_placement = False
+      tensors = [x for x in tf.nest.flatten((features, labels)) if _is_rows(x)]
+      examples = [x for x in tensors if x.shape[0] == tensors[0].shape[0]]
+      made = partitioner.Partitioner(
+        parts.inputs(*examples),
+        [spec.loss, spec.train_op],
+        config,
+        config.create_mesh(),
+      )
+      loss, train_op = made.lower()
+      spec = made.keep_equal(spec._replace(loss=loss, train_op=train_op))
+    variables = whole_variables.by_name(_v1.global_variables())
+    start = [
+      _v1.global_variables_initializer(),
+      _v1.local_variables_initializer(),
+      _v1.tables_initializer(),
+      batches.initializer,
+    ]
+    graph.finalize()
+    fetches = [spec.loss, spec.train_op]
+    with _v1.Session(config=options) as session:
+      session.run(start)
+      losses = [session.run(fetches)[0] for _ in range(_STEPS)]
+      values = session.run({name: x.parts for name, x in variables.items()})
+  return losses, whole_variables.joined(variables, values)
+
+
+def _is_rows(tensor):
+  return isinstance(tensor, tf.Tensor) and bool(tensor.shape.rank)
+
+
+class ModelPartitionerTest(parameterized.TestCase):
+  @parameterized.named_parameters(_FAST if tiers.FAST else _cases())
+  def test_steps_are_the_plain_graphs(self, name, size, config):
+    model = catalogue.MODELS[name]
+    losses, variables = _train(model, size)
+    found, found_variables = _train(model, size, _CONFIGS[config])
+    rtol = 1e-4 if "transformer" in name else 2e-5
+    np.testing.assert_allclose(found, losses, rtol)
+    # A key's bias has no gradient but rounding, which Adam brings to full size.
+    but = [name for name in variables if "/key/bias" in name]
+    programs.assert_same_variables(self, found_variables, variables, rtol, but)
+
+
+class SplitTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.enter_context(tf.Graph().as_default())
+
+  def _split(self, loss, x, *rules):
+    """Trains with a loss; returns what is split of the graph."""
+    train_op = _v1.train.AdamOptimizer(0.1).minimize(loss)
+    config = _config("model:2", split=rules or "auto")
+    made = partitioner.Partitioner(
+      parts.inputs(x), [loss, train_op], config, config.create_mesh()
+    )
+    made.lower()
+    return made.splits
+
+  def _weight(self, name, shape):
+    return _v1.get_variable(name, shape, use_resource=True)
+
+  def test_slots_are_split_with_their_variable(self):
+    x = _v1.placeholder(tf.float32, [None, 4])
+    y = tf.matmul(x, self._weight("kernel", [4, 6]))
+    plan = self._split(tf.reduce_mean(tf.square(y)), x, ("^kernel$", 1))
+    self.assertEqual(
+      {found.name: found.sizes for found in plan.variables},
+      {name: (3, 3) for name in ("kernel", "kernel/Adam", "kernel/Adam_1")},
+    )
+
+  def test_a_softmax_over_classes_sends_no_logits(self):
+    x = _v1.placeholder(tf.float32, [None, 4])
+    labels = tf.cast(x[:, 0], tf.int32)
+    logits = tf.matmul(x, self._weight("kernel", [4, 6]))
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    plan = self._split(tf.reduce_mean(losses), x, ("^kernel$", 1))
+    kinds = {found.kind for found in plan.sent if found.tensor != x.name}
+    self.assertNotIn("gather", kinds)
+    self.assertNotIn("slice", kinds)
+    self.assertEmpty(plan.gathers)
+
+  def test_what_is_read_in_parts_is_made_in_parts(self):
+    """One-hot labels are as wide as logits."""
+    x = _v1.placeholder(tf.float32, [None, 4])
+    logits = tf.matmul(x, self._weight("kernel", [4, 6]))
+    targets = tf.one_hot(tf.cast(x[:, 0], tf.int32), 6, name="targets")
+    plan = self._split(
+      -tf.reduce_mean(tf.nn.log_softmax(logits) * targets), x, ("^kernel$", 1)
+    )
+    self.assertEmpty([x for x in plan.sent if x.kind in ("gather", "slice")])
+
+  def test_what_cannot_be_split_as_asked_is_an_error(self):
+    x = _v1.placeholder(tf.float32, [None, 4])
+    kernel = self._weight("kernel", [4, 6])
+    y = tf.matmul(x, kernel) + tf.reduce_sum(
+      tf.raw_ops.ResourceGatherNd(
+        resource=kernel.handle, indices=[[0, 0], [1, 1]], dtype=tf.float32
+      )
+    )
+    loss = tf.reduce_mean(tf.square(y))
+    with self.assertRaisesRegex(ValueError, "^kernel cannot be split .* None"):
+      self._split(loss, x, ("^kernel$", 0))
+
+
+if __name__ == "__main__":
+  absltest.main()
