@@ -259,6 +259,7 @@ class ModelPartitioner:
     made.add([op for op in analysis.ops if op not in self._splits])
     made.redirect(
       [op for op in others if not _uses_any(op, self._splits)],
+      variables.initial_writes(),
     )
     return made
 

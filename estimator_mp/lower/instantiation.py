@@ -237,19 +237,22 @@ class Instantiation:
     self._copies[op] = [*names]
     self._outputs[op] = [[f"{name}:0"] for name in names]
 
-  def redirect(self, ops: Iterable[tf.Operation]) -> None:
+  def redirect(
+    self, ops: Iterable[tf.Operation], starts: Iterable[tf.Operation] = ()
+  ) -> None:
     """Lets other ops read what slices have made.
 
     Args:
       ops: Ops of the graph; those that were added are left out, and so are
         those that read lists, which no more than parts of a step have.
+      starts: Ops that others wait for though no step runs them.
     """
+    awaited = frozenset(starts).intersection(self._copies)
     for op in ops:
       if op in self._added or any(map(self._shapes.is_container, op.inputs)):
         continue
-      if any(map(self._is_replaced, op.inputs)) or any(
-        x in self._copies and x not in self._of_inputs
-        for x in op.control_inputs
+      if any(map(self._is_replaced, op.inputs)) or not awaited.isdisjoint(
+        op.control_inputs
       ):
         self._rewire(op)
 
