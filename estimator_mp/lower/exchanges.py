@@ -94,7 +94,24 @@ class _Ops:
     )
 
 
-class _Norm:
+class _Parts:
+  """What makes something of each part of an op."""
+
+  def __init__(self, op: tf.Operation, slices: Slices):
+    self._on = functools.partial(slices.on, op)
+
+  def each(
+    self, function: Callable[..., str], *parts: Sequence[str]
+  ) -> list[str]:
+    """Returns what a function makes of each part, on its device."""
+    made = []
+    for number, read in enumerate(zip(*parts, strict=True)):
+      with self._on(number):
+        made.append(function(*read))
+    return made
+
+
+class _Norm(_Parts):
   """What a batch normalization and its gradient have in common."""
 
   def __init__(self, op: tf.Operation, images: tf.Tensor, slices: Slices):
@@ -103,7 +120,7 @@ class _Norm:
       if op.get_attr("data_format").startswith(b"NC")
       else images.shape.rank - 1
     )
-    self._on = functools.partial(slices.on, op)
+    super().__init__(op, slices)
     self.axes = [i for i in range(images.shape.rank) if i != self._channels]
     self.dtype = images.dtype
     self.ops = _Ops(slices.definitions, f"exchange/{op.name}", tf.float32)
@@ -118,16 +135,6 @@ class _Norm:
     shape = [1] * (len(self.axes) + 1)
     shape[self._channels] = -1
     return self.ops.reshape(vector, shape)
-
-  def each(
-    self, function: Callable[..., str], *parts: Sequence[str]
-  ) -> list[str]:
-    """Returns what a function makes of each part, on its device."""
-    made = []
-    for number, read in enumerate(zip(*parts, strict=True)):
-      with self._on(number):
-        made.append(function(*read))
-    return made
 
   def read(self, images: Sequence[str]) -> list[str]:
     """Returns images as numbers of 32 bits."""
@@ -230,12 +237,12 @@ def _batch_norm_grad(
   return [[x, of_scale, of_offset, nothing, nothing] for x in made]
 
 
-class _Classes:
+class _Classes(_Parts):
   """The logits of an op that compares classes, each part of which has some."""
 
   def __init__(self, op: tf.Operation, logits: Sequence[str], slices: Slices):
+    super().__init__(op, slices)
     self._dtype = op.inputs[0].dtype
-    self._on = functools.partial(slices.on, op)
     self._scope = f"exchange/{op.name}"
     self._definitions = slices.definitions
     self._last = self.ops.constant([-1], tf.int32)
@@ -260,16 +267,6 @@ class _Classes:
   def ops(self) -> _Ops:
     """Makes ops of the type of logits."""
     return _Ops(self._definitions, self._scope, self._dtype)
-
-  def each(
-    self, function: Callable[..., str], *parts: Sequence[str]
-  ) -> list[str]:
-    """Returns what a function makes of each part, on its device."""
-    made = []
-    for number, read in enumerate(zip(*parts, strict=True)):
-      with self._on(number):
-        made.append(function(*read))
-    return made
 
   def sum(self, parts: Sequence[str]) -> str:
     """Returns the sum over all classes, which stay as a dimension of one."""

@@ -6,13 +6,11 @@ returned; the steps of the graph that comes out are the plain graph's.
 
 import functools
 import itertools
-import random
 
 import estimator_mp
 from estimator_mp import partitioner
-from estimator_mp.comparison import whole_variables
 from tests import tiers
-from tests.estimator_mp import parts, programs, session_configs
+from tests.estimator_mp import partitioned, parts, programs
 from tests.estimator_mp.models import catalogue
 
 import numpy as np
@@ -20,7 +18,6 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 _v1 = tf.compat.v1
-_STEPS = 3
 _config = functools.partial(estimator_mp.ShardingConfig, draws="whole")
 _CONFIGS = {
   "model_2": _config("model:2"),
@@ -58,56 +55,12 @@ _FAST = [
 ]
 
 
-def _train(model, size, config=None):
-  """Returns the losses of some steps, and whole variables after them."""
-  random.seed(5)
-  with tf.Graph().as_default() as graph:
-    _v1.set_random_seed(3)
-    batches = _v1.data.make_initializable_iterator(
-      model.input_fn(size).repeat()
-    )
-    features, labels = batches.get_next()
-    _v1.train.get_or_create_global_step()
-    spec = parts.training_spec(model, features, labels)
-    options = session_configs.config(device_count={"CPU": 4})
-    if config is not None:
-      options.allow_soft_placement = False
-      tensors = [x for x in tf.nest.flatten((features, labels)) if _is_rows(x)]
-      examples = [x for x in tensors if x.shape[0] == tensors[0].shape[0]]
-      made = partitioner.Partitioner(
-        parts.inputs(*examples),
-        [spec.loss, spec.train_op],
-        config,
-        config.create_mesh(),
-      )
-      loss, train_op = made.lower()
-      spec = made.keep_equal(spec._replace(loss=loss, train_op=train_op))
-    variables = whole_variables.by_name(_v1.global_variables())
-    start = [
-      _v1.global_variables_initializer(),
-      _v1.local_variables_initializer(),
-      _v1.tables_initializer(),
-      batches.initializer,
-    ]
-    graph.finalize()
-    fetches = [spec.loss, spec.train_op]
-    with _v1.Session(config=options) as session:
-      session.run(start)
-      losses = [session.run(fetches)[0] for _ in range(_STEPS)]
-      values = session.run({name: x.parts for name, x in variables.items()})
-  return losses, whole_variables.joined(variables, values)
-
-
-def _is_rows(tensor):
-  return isinstance(tensor, tf.Tensor) and bool(tensor.shape.rank)
-
-
 class ModelPartitionerTest(parameterized.TestCase):
   @parameterized.named_parameters(_FAST if tiers.FAST else _cases())
   def test_steps_are_the_plain_graphs(self, name, size, config):
     model = catalogue.MODELS[name]
-    losses, variables = _train(model, size)
-    found, found_variables = _train(model, size, _CONFIGS[config])
+    losses, variables = partitioned.train(model, size)
+    found, found_variables = partitioned.train(model, size, _CONFIGS[config])
     rtol = 1e-4 if "transformer" in name else 2e-5
     np.testing.assert_allclose(found, losses, rtol)
     # A key's bias has no gradient but rounding, which Adam brings to full size.

@@ -11,7 +11,7 @@ import random
 import estimator_mp
 from estimator_mp import partitioner
 from tests import tiers
-from tests.estimator_mp import parts, programs, session_configs
+from tests.estimator_mp import partitioned, parts, programs, session_configs
 from tests.estimator_mp.models import catalogue, registry
 
 import numpy as np
@@ -19,7 +19,6 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 _v1 = tf.compat.v1
-_STEPS = 3
 # All slices draw at once, as the plain graph does.
 _config = functools.partial(estimator_mp.ShardingConfig, draws="whole")
 _CONFIGS = {
@@ -68,63 +67,16 @@ _FAST = [
 ]
 
 
-def _train(model, size, config=None):
-  """Returns the losses of some steps, and the variables after them."""
-  random.seed(5)
-  with tf.Graph().as_default():
-    _v1.set_random_seed(3)
-    batches = _v1.data.make_initializable_iterator(
-      model.input_fn(size).repeat()
-    )
-    features, labels = batches.get_next()
-    _v1.train.get_or_create_global_step()
-    spec = parts.training_spec(model, features, labels)
-    variables = _v1.global_variables()
-    start = [
-      _v1.global_variables_initializer(),
-      _v1.local_variables_initializer(),
-      _v1.tables_initializer(),
-      batches.initializer,
-    ]
-    options = session_configs.config(device_count={"CPU": 4})
-    if config is not None:
-      options.allow_soft_placement = False
-      tensors = [x for x in tf.nest.flatten((features, labels)) if _is_rows(x)]
-      examples = [x for x in tensors if x.shape[0] == tensors[0].shape[0]]
-      made = partitioner.Partitioner(
-        parts.inputs(*examples),
-        [spec.loss, spec.train_op],
-        config,
-        config.create_mesh(),
-      )
-      loss, train_op = made.lower()
-      spec = made.keep_equal(spec._replace(loss=loss, train_op=train_op))
-    _v1.get_default_graph().finalize()
-    fetches = [spec.loss, spec.train_op]
-    with _v1.Session(config=options) as session:
-      session.run(start)
-      losses = [session.run(fetches)[0] for _ in range(_STEPS)]
-      values = session.run(variables)
-  return losses, {
-    variable.op.name: value
-    for variable, value in zip(variables, values, strict=True)
-  }
-
-
-def _is_rows(tensor):
-  return isinstance(tensor, tf.Tensor) and bool(tensor.shape.rank)
-
-
 @functools.cache
 def _plain(name, size):
-  return _train(catalogue.MODELS[name], size)
+  return partitioned.train(catalogue.MODELS[name], size)
 
 
 class PartitionerTest(parameterized.TestCase):
   @parameterized.named_parameters(_FAST if tiers.FAST else _cases())
   def test_steps_are_the_plain_graphs(self, name, size, config):
     losses, variables = _plain(name, size)
-    found, found_variables = _train(
+    found, found_variables = partitioned.train(
       catalogue.MODELS[name], size, _CONFIGS[config]
     )
     rtol = 1e-4 if "transformer" in name else 2e-5
@@ -217,7 +169,7 @@ class PartitionerTest(parameterized.TestCase):
   def test_stages_alone_are_the_plain_graph_bit_for_bit(self, name):
     """Nothing but devices differs, so it is so by construction."""
     losses, variables = _plain(name, registry.OPEN)
-    found, found_variables = _train(
+    found, found_variables = partitioned.train(
       catalogue.MODELS[name], registry.OPEN, _CONFIGS["stages"]
     )
     self.assertEqual(found, losses)
