@@ -126,7 +126,8 @@ class Traffic:
       return
     part = num_bytes * self._others // self._count
     self._enter(costs.GATHER, tensor, tensor.op, part)
-    self.gathers.append(Gather(tensor.name, op.name, op.type))
+    if op not in self._layouts.parts:
+      self.gathers.append(Gather(tensor.name, op.name, op.type))
 
   def _enter(
     self, kind: str, tensor: tf.Tensor, op: tf.Operation, num_bytes: int

@@ -451,6 +451,16 @@ class Propagation:
     times = [polynomials.quotient(made, x) if x else None for x in sizes]
     return None not in times and 1 not in times
 
+  def _num_nominal(self, tensor: tf.Tensor) -> int:
+    """Returns about how many elements a tensor has."""
+    size = self._num_elements(tensor)
+    if size is None:
+      return 0
+    return sum(
+      count * _NOMINAL ** len(term)
+      for term, count in polynomials.terms_of(size).items()
+    )
+
   def _num_elements(self, tensor: tf.Tensor) -> Size | None:
     shape = self._shapes.shape(tensor)
     return None if shape is None else polynomials.product(shape)
@@ -458,16 +468,23 @@ class Propagation:
   def _split(
     self, op: tf.Operation, rule: Rule, layouts: Sequence[Layout]
   ) -> Parts | None:
-    """Returns an op in parts along the label that needs the fewest joins."""
-    best: tuple[int, Parts] | None = None
+    """Returns an op in parts along the label that needs the fewest joins.
+
+    Of labels that need as many it is the one that joins the least.
+    """
+    best: tuple[tuple[int, int], Parts] | None = None
     for label, partition in self._candidates(op, rule, layouts).items():
       found = self._along(op, rule, label, partition, layouts)
       if found is None:
         continue
-      joins = sum(
-        isinstance(layout, Shard) and read != layout
-        for layout, read in zip(layouts, found.reads, strict=True)
-      )
+      joined = [
+        self._num_nominal(tensor)
+        for tensor, layout, read in zip(
+          op.inputs, layouts, found.reads, strict=True
+        )
+        if isinstance(layout, Shard) and read != layout
+      ]
+      joins = len(joined), sum(joined)
       if best is None or joins < best[0]:
         best = joins, found
     return None if best is None else best[1]
@@ -670,6 +687,8 @@ _WORTH_SPLITTING = frozenset(
     "ResourceGather",
   ]
 )
+# What dimensions have of which nothing is known, to compare tensors.
+_NOMINAL = 32
 _SCATTERS = frozenset(["ScatterNd", "UnsortedSegmentSum"])
 _READS = frozenset(
   ["LookupTableFindV2", "ReadVariableOp", "ResourceGather", "ResourceGatherNd"]

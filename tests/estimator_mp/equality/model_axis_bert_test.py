@@ -82,6 +82,7 @@ class StepTest(parameterized.TestCase):
   """What a step computes and sends, read from its partition graphs."""
 
   sums_words = 0
+  bytes_of_shapes = 0
 
   def _step(self, num_parts):
     graph = self.enter_context(tf.Graph().as_default())
@@ -165,9 +166,10 @@ class StepTest(parameterized.TestCase):
       if "cls/LogSoftmax" not in x.tensor
       and not (x.kind == costs.EXCHANGE and x.type == "ResourceGather")
     ]
-    self.assertEqual(
+    self.assertAlmostEqual(
       sum(size for _, size in sizes) - sum(statistics),
       sum(x.num_bytes for x in planned),
+      delta=self.bytes_of_shapes,
     )
 
 
@@ -175,6 +177,7 @@ class FinishedGraphStepTest(StepTest):
   """The same of a finished graph."""
 
   sums_words = 1
+  bytes_of_shapes = 100  # Those that TensorFlow computes, and nobody plans.
 
   def setUp(self):
     super().setUp()
