@@ -70,7 +70,10 @@ _KNOWN = (
 )
 # "1" to split variables in finished graphs, too.
 MODEL_AXIS = "ESTIMATOR_MP_MODEL_AXIS"
-_OF_MODEL_AXIS = ("split", "gathers", "plain_initial_bytes", "export_shards")
+_OF_MODEL_AXIS = (
+  *("split", "gathers", "initial_values", "plain_initial_bytes"),
+  "export_shards",
+)
 # Horovod's processes ask for gradients.
 _AGGREGATIONS = ("auto", *algorithms.ALGORITHMS)
 

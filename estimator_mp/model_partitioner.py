@@ -127,6 +127,7 @@ class ModelPartitioner:
     backward: Collection[tf.Operation] = (),
     may_follow: Callable[[tf.Operation], bool] = lambda variable: False,
     is_asked: Callable[[tf.Operation], bool] = lambda variable: False,
+    is_drawn: Callable[[tf.Operation], bool] = lambda write: False,
   ) -> SplitGraph:
     """Splits variables of a finished graph, and what is computed of them.
 
@@ -138,6 +139,8 @@ class ModelPartitioner:
       may_follow: Whether a variable may be split because what is computed with
         it is, as a slot that model_fn keeps itself.
       is_asked: Whether a user has said how a variable is split.
+      is_drawn: Whether shards draw their own initial values in place of slices
+        of the plain one, which an op writes.
 
     Raises:
       Unsplittable: If one that a user wants split has to stay whole.
@@ -148,8 +151,12 @@ class ModelPartitioner:
     splits = with_slots(splits, [op for op in every if op in live])
     starts = variables.initial_writes()
     of_model = op_types.variables_of(every)
+    drawn = traversal.ops_run_with(*filter(is_drawn, starts)) - live
     graph_of_all = _Analysis(
-      every, [*fetches, *starts, *_reads(of_model)], self._inputs
+      every,
+      [*fetches, *starts, *_reads(of_model)],
+      self._inputs,
+      drawn={op for op in drawn if op.type in op_types.RANDOM},
     )
     sizes = placement_costs.nominal_bytes(graph_of_all.ops)
     splits, layouts = _settled(
@@ -273,6 +280,7 @@ class _Analysis:
     fetches: Sequence[Fetch],
     inputs: Sequence[batch_inputs.Input],
     only: Collection[tf.Operation] | None = None,
+    drawn: Collection[tf.Operation] = (),
   ):
     """Reads a graph.
 
@@ -281,7 +289,9 @@ class _Analysis:
       fetches: What is run.
       inputs: Features and labels that have examples.
       only: The ops that are to be looked at; by default all that are run.
+      drawn: Random ops of which each part draws its own numbers.
     """
+    self._drawn = frozenset(drawn)
     self.graph = every[0].graph
     self.frames = Frames(every)
     live = traversal.ops_run_with(*fetches) if only is None else only
@@ -310,7 +320,7 @@ class _Analysis:
     found = Propagation(
       self.shapes,
       roots,
-      frozenset(op for op in self.ops if _may_be_in_parts(op, splits)),
+      self._able(splits),
       fetched=self._fetched,
       frames=self.frames,
       exchanged=("classes",),
@@ -328,8 +338,14 @@ class _Analysis:
       splits: How variables are split, by their ops.
       sizes: The bytes of tensors, by their names.
     """
-    able = {op for op in self.ops if _may_be_in_parts(op, splits)}
+    able = self._able(splits)
     return demands.find(self.ops, layouts, able, sizes, self._fetched)
+
+  def _able(self, splits: Splits) -> frozenset[tf.Operation]:
+    """Returns the ops that parts may execute, if their rules say so."""
+    return frozenset(
+      op for op in self.ops if op in self._drawn or _may_be_in_parts(op, splits)
+    )
 
 
 def _settled(

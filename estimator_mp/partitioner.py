@@ -35,6 +35,7 @@ from estimator_mp.graph import (
   feeds,
   frames,
   op_types,
+  shapes,
   traversal,
   variables,
 )
@@ -300,6 +301,11 @@ class Partitioner:
       lambda op: (
         not isinstance(config.split, str)
         and split_rules.rule_for(config.split, op.name) is not None
+      ),
+      lambda write: (
+        config.initial_values == "by_shard"
+        or max(map(shapes.tensor_bytes, write.inputs), default=0)
+        > config.plain_initial_bytes
       ),
     )
     self.splits = made.plan
