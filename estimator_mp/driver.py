@@ -98,7 +98,7 @@ def partitions(
       return False
     known = (*known, *_OF_MODEL_AXIS)
     if config.split != split_rules.AUTO and any(
-      where in ("mod", "whole") for _, where in config.split
+      where == "whole" for _, where in config.split
     ):
       return False
   others = [x for x in dataclasses.fields(config) if x.name not in known]

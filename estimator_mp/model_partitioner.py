@@ -118,6 +118,7 @@ class ModelPartitioner:
     self._devices_of = devices_of
     self._splits: Splits = {}
     self._handles: dict[tf.Operation, Sequence[tf.Operation]] = {}
+    self._starts: dict[tf.Operation, list[str]] = {}  # Of shards.
     self._num_seen = 0  # Ops, when the last ones were split.
 
   def split(
@@ -188,6 +189,7 @@ class ModelPartitioner:
       tensors.wholes[x.name] = found.pop(len(fetches))
     for op in starts:
       writes[op] = [x for x in made.copies(op) if x is not None]
+    self._starts = {op: [x.name for x in ops] for op, ops in writes.items()}
     of_shards.replace_in_collections()
     self._num_seen = len(graph.get_operations())
     return SplitGraph(
@@ -211,32 +213,36 @@ class ModelPartitioner:
     Args:
       graph: The graph, which is not finalized yet.
     """
-    every = graph.get_operations()
-    handles = [variable.outputs[0] for variable in self._splits]
-    new = {*every[self._num_seen :]}
-    users = {
-      op
-      for x in handles
-      for op in x.consumers()
-      if op in new or _is_fetched_alone(op)
-    }
-    if not users:
-      return
-    analysis = _Analysis(every, list(users), self._inputs, only=users)
-    layouts = analysis.propagate(self._splits)
-    made = self._instantiate(analysis, layouts, [*new])
-    alone = [
-      op
-      for op in users
-      if op.type == "ReadVariableOp" and _is_fetched_alone(op)
-    ]
-    found = made.apply([op.outputs[0] for op in alone])
-    for op, value in zip(alone, found, strict=True):
-      copies.read_copy(op, value, self._devices_of(op)[0])
-    for op in users:  # Whether there is a value a shard knows as well.
-      if op.type == "VarIsInitializedOp":
-        first = self._handles[variables.variable_of(op.inputs[0])][0]
-        copies.read_instead(op, first.outputs[0], first.device)
+    with graph.as_default():
+      every = graph.get_operations()
+      handles = [variable.outputs[0] for variable in self._splits]
+      new = {*every[self._num_seen :]}
+      users = {
+        op
+        for x in handles
+        for op in x.consumers()
+        if op in new
+        or _is_fetched_alone(op)
+        or not new.isdisjoint(traversal.consumers(op))
+      }
+      if not self._splits:
+        return
+      analysis = _Analysis(every, list(users), self._inputs, only=users)
+      layouts = analysis.propagate(self._splits)
+      made = self._instantiate(analysis, layouts, [*new])
+      alone = [
+        op
+        for op in users
+        if op.type == "ReadVariableOp"
+        and (op not in new or _is_fetched_alone(op))
+      ]
+      found = made.apply([op.outputs[0] for op in alone])
+      for op, value in zip(alone, found, strict=True):
+        copies.read_copy(op, value, self._devices_of(op)[0])
+      for op in users:  # Whether there is a value a shard knows as well.
+        if op.type == "VarIsInitializedOp":
+          first = self._handles[variables.variable_of(op.inputs[0])][0]
+          copies.read_instead(op, first.outputs[0], first.device)
 
   def _instantiate(
     self,
@@ -263,10 +269,12 @@ class ModelPartitioner:
     )
     for variable, handles in self._handles.items():
       made.stand_for(variable, [x.name for x in handles])
+    for op, names in self._starts.items():
+      made.stand_for(op, names)
     made.add([op for op in analysis.ops if op not in self._splits])
     made.redirect(
       [op for op in others if not _uses_any(op, self._splits)],
-      variables.initial_writes(),
+      [*self._starts, *analysis.ops],
     )
     return made
 
@@ -313,7 +321,12 @@ class _Analysis:
     """
     roots = {
       variable.outputs[0].name: Shard(
-        how.axis, Partition(sum(how.sizes), tuple(how.sizes))
+        how.axis,
+        Partition(
+          sum(how.sizes),
+          tuple(how.sizes),
+          isinstance(how, decisions.ByTurns),
+        ),
       )
       for variable, how in splits.items()
     }
@@ -370,7 +383,7 @@ def _settled(
     stay |= whole.keys()
     asked = analysis.demands(layouts, splits, sizes)
     followers = {
-      op: decisions.Shard(how.axis, _sizes(how))
+      op: _shards_of(how)
       for op, how in asked.variables.items()
       if op not in stay and may_follow(op)
     }
@@ -381,9 +394,12 @@ def _settled(
     splits = {x: how for x, how in splits.items() if x not in stay}
 
 
-def _sizes(how: Shard) -> tuple[int, ...]:
-  """Returns the sizes of shards, which are those of a variable."""
-  return tuple(x for x in how.partition.parts if isinstance(x, int))
+def _shards_of(how: Shard) -> decisions.Shard:
+  """Returns how a variable is split that is read so."""
+  sizes = tuple(x for x in how.partition.parts if isinstance(x, int))
+  if how.partition.is_cyclic:
+    return decisions.ByTurns(how.axis, sizes)
+  return decisions.Shard(how.axis, sizes)
 
 
 def _reads(of_model: Iterable[tf.Operation]) -> list[tf.Operation]:

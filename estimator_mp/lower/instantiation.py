@@ -582,6 +582,8 @@ class Instantiation:
   ) -> str:
     if len(parts) == 1:
       return parts[0]
+    if layout.partition.is_cyclic:
+      return self._by_turns(tensor, layout, parts)
     return self.definitions.add(
       "ConcatV2",
       f"concat/{tensor.op.name}",
@@ -589,6 +591,24 @@ class Instantiation:
       N=len(parts),
       T=tensor.dtype,
       Tidx=tf.int32,
+    )
+
+  def _by_turns(
+    self, tensor: tf.Tensor, layout: Shard, parts: Sequence[str]
+  ) -> str:
+    """Returns a tensor of which parts have rows by turns."""
+    count, size = len(parts), layout.partition.whole
+    assert isinstance(size, int) and not layout.axis
+    turns = [
+      self._constant(tuple(range(part, size, count)), tf.int32)
+      for part in range(count)
+    ]
+    return self.definitions.add(
+      "DynamicStitch",
+      f"concat/{tensor.op.name}",
+      [*turns, *parts],
+      N=count,
+      T=tensor.dtype,
     )
 
   def _accumulate(
@@ -846,6 +866,8 @@ class Instantiation:
     """Returns the parts of slices: by default those of all."""
     numbers = self._slices if numbers is None else numbers
     count = len(numbers)
+    if shard.partition.is_cyclic:
+      return [self._turn(whole, tensor, part, count, name) for part in numbers]
     sizes = [
       self._size(_of_part(shard.partition, number), number)
       for number in numbers
@@ -864,6 +886,22 @@ class Instantiation:
       )
     stem = split.rpartition(":")[0]
     return [f"{stem}:{place}" for place in range(count)]
+
+  def _turn(
+    self, whole: str, tensor: tf.Tensor, part: int, count: int, name: str
+  ) -> str:
+    """Returns the rows that a part has by turns."""
+    begin, end, step = (
+      self._constant((x,), tf.int32) for x in (part, 0, count)
+    )
+    return self.definitions.add(
+      "StridedSlice",
+      name,
+      [whole, begin, end, step],
+      T=tensor.dtype,
+      Index=tf.int32,
+      end_mask=1,
+    )
 
   def _checks_of(self, tensor: tf.Tensor) -> list[str]:
     """Returns what checks the size of an input, if the graph says others'."""
@@ -1157,23 +1195,22 @@ class Instantiation:
     assert rule is not None
     names: list[str] = []
     outputs: list[str] = []
-    begin = 0
+    sizes = [x for x in partition.parts if isinstance(x, int)]
     for number, read in enumerate(reads):
       inputs = [*read]
       name = f"{self._name_of(number)}/{op.name}"
       owners = owned_rows.Owners(self.definitions, f"{name}/own")
-      size = _of_part(partition, number)
-      assert isinstance(size, int)
+      find = owners.own_by_turns if partition.is_cyclic else owners.own
       made = self._batch.parts[op].outputs
       if made and isinstance(made[0], Shard):
         with self.on(op, number):
-          own = owners.own(inputs[index], begin, size, dtype)
+          own = find(inputs[index], number, sizes, dtype)
           inputs[index] = owners.or_none(own, dtype)
           found = self._copy(op, inputs, number)
           outputs.append(found)
       elif made:
         with self.on(op, number):
-          own = owners.own(inputs[index], begin, size, dtype)
+          own = find(inputs[index], number, sizes, dtype)
           inputs[index] = owners.any_of(own, dtype)
           found = self._copy(op, inputs, number)
           tensor = op.outputs[0]
@@ -1181,7 +1218,7 @@ class Instantiation:
           outputs.append(owners.or_zeros(found, own, rank, tensor.dtype))
       else:
         with self.on(op, 0):  # Where all rows are: nothing else is sent.
-          own = owners.own(inputs[index], begin, size, dtype)
+          own = find(inputs[index], number, sizes, dtype)
           numbers = owners.numbers(own)
           inputs[index] = own.places
           for i, x in enumerate(op.inputs):
@@ -1190,7 +1227,6 @@ class Instantiation:
         with self.on(op, number):
           found = self._copy(op, inputs, number)
       names.append(_op_name(found))
-      begin += size
     self._copies[op] = names
     self._outputs[op] = [[x] for x in outputs] or [[] for _ in names]
 

@@ -7,6 +7,7 @@ each part gets its own rows only.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from estimator_mp.graph.definitions import Definitions
@@ -40,25 +41,49 @@ class Owners:
     self._definitions = definitions
     self._scope = scope
 
-  def own(self, rows: str, begin: int, size: int, dtype: tf.DType) -> OwnRows:
+  def own(
+    self, rows: str, part: int, sizes: Sequence[int], dtype: tf.DType
+  ) -> OwnRows:
     """Returns which rows a part has.
+
+    A row that nobody has is the first part's, or the last one's, which will
+    complain of it.
 
     Args:
       rows: The numbers of rows.
-      begin: The number of the part's first one.
-      size: How many it has.
+      part: The number of the part.
+      sizes: How many each part has.
       dtype: The type of these numbers.
     """
-    zero, last = self._constant(0, dtype), self._constant(size, dtype)
-    places = rows
+    begin, places = sum(sizes[:part]), rows
     if begin:
       places = self._add("Sub", rows, self._constant(begin, dtype), T=dtype)
-    are_own = self._add(
-      "LogicalAnd",
-      self._add("GreaterEqual", places, zero, T=dtype),
-      self._add("Less", places, last, T=dtype),
-    )
+    tests = []
+    if part:
+      zero = self._constant(0, dtype)
+      tests.append(self._add("GreaterEqual", places, zero, T=dtype))
+    if part + 1 < len(sizes):
+      size = self._constant(sizes[part], dtype)
+      tests.append(self._add("Less", places, size, T=dtype))
+    first, *others = tests
+    are_own = self._add("LogicalAnd", first, *others) if others else first
     return OwnRows(places, are_own)
+
+  def own_by_turns(
+    self, rows: str, part: int, sizes: Sequence[int], dtype: tf.DType
+  ) -> OwnRows:
+    """Returns which rows a part has if they go to parts by turns.
+
+    Args:
+      rows: As for `own`, and so are the other arguments.
+      part: As there.
+      sizes: As there.
+      dtype: As there.
+    """
+    of_all = self._constant(len(sizes), dtype)
+    turn = self._add("FloorMod", rows, of_all, T=dtype)
+    are_own = self._add("Equal", turn, self._constant(part, dtype), T=dtype)
+    return OwnRows(self._add("FloorDiv", rows, of_all, T=dtype), are_own)
 
   def any_of(self, own: OwnRows, dtype: tf.DType) -> str:
     """Returns places that a part has, as many as there are rows.

@@ -28,10 +28,13 @@ class Partition:
     whole: Its size.
     parts: The size of each part. All slices of a batch are one part, whose size
       has the symbol for the examples of a slice.
+    is_cyclic: Whether entries go to parts by turns: entry i to part i % N.
+      Otherwise each part has consecutive ones.
   """
 
   whole: Size
   parts: tuple[Size, ...]
+  is_cyclic: bool = False
 
   def of(self, size: Size) -> "Partition | None":
     """Returns the partition of another size in the same proportions.
@@ -44,6 +47,8 @@ class Partition:
     """
     if size == self.whole:
       return self
+    if self.is_cyclic:
+      return None
     parts: list[Size] = []
     for part in self.parts:
       own = polynomials.quotient(part * size, self.whole)

@@ -584,6 +584,8 @@ class Propagation:
           read = None
           if self._shapes.is_container(op.inputs[index]) and shape is None:
             read = Shard(axis, partition)  # Nothing is in it.
+          elif shape is None and op.type == "AssignVariableOp":
+            read = Shard(axis, partition)  # Read of a checkpoint.
           elif shape is not None:
             read = _shard(rule, label, partition, axis, shape[axis])
       if read is None:

@@ -6,9 +6,11 @@ returned; the steps of the graph that comes out are the plain graph's.
 
 import functools
 import itertools
+import os
+from unittest import mock
 
 import estimator_mp
-from estimator_mp import partitioner
+from estimator_mp import driver, partitioner
 from tests import tiers
 from tests.estimator_mp import partitioned, parts, programs
 from tests.estimator_mp.models import catalogue
@@ -26,6 +28,8 @@ _CONFIGS = {
   "stages": _config("stage:2,model:2", num_micro_batches=2),
   "replicas": _config("data:2,model:2"),
 }
+
+_TURNS = _config("model:3", num_micro_batches=2, split=[("^table$", "mod")])
 
 
 def _cases():
@@ -66,6 +70,29 @@ class ModelPartitionerTest(parameterized.TestCase):
     # A key's bias has no gradient but rounding, which Adam brings to full size.
     but = [name for name in variables if "/key/bias" in name]
     programs.assert_same_variables(self, found_variables, variables, rtol, but)
+
+  def test_rows_by_turns(self):
+    """Initial values and what is fetched of a table are whole, too."""
+    self.enter_context(mock.patch.dict(os.environ, {driver.MODEL_AXIS: "1"}))
+
+    def model_fn(features, labels, mode):
+      table = parts.weight("table", [7, 4])
+      net = tf.reduce_mean(tf.nn.embedding_lookup(table, features["ids"]), 1)
+      loss = tf.reduce_mean(tf.square(net - labels))
+      return parts.spec(mode, loss, _v1.train.AdamOptimizer(0.1))
+
+    ids = np.random.RandomState(0).randint(0, 7, [10, 3]).astype(np.int32)
+    batch = {"ids": ids}, np.linspace(0, 1, 10, dtype=np.float32)[:, None]
+    plain = programs.Program(model_fn, None, batch)
+    sharded = programs.Program(model_fn, _TURNS, batch)
+    first = plain.variables()
+    programs.assert_same_variables(self, sharded.variables(), first, 0)
+    for _ in range(2):
+      step, expected = sharded.step(batch), plain.step(batch)
+      np.testing.assert_allclose(step.loss, expected.loss, 1e-6)
+    programs.assert_same_variables(
+      self, step.variables, expected.variables, 1e-5
+    )
 
 
 class SplitTest(parameterized.TestCase):
