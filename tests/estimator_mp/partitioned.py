@@ -1,7 +1,5 @@
 """Steps of finished graphs, which nothing but the partitioner has touched."""
 
-import random
-
 from estimator_mp import partitioner
 from estimator_mp.comparison import whole_variables
 from tests.estimator_mp import parts, session_configs
@@ -23,7 +21,7 @@ def train(model, size, config=None):
   Returns:
     The losses of some steps, and whole variables after them, by names.
   """
-  random.seed(5)
+  tf.keras.utils.set_random_seed(5)
   with tf.Graph().as_default() as graph:
     _v1.set_random_seed(3)
     batches = _v1.data.make_initializable_iterator(
