@@ -43,11 +43,7 @@ from estimator_mp.lower import (
   sends,
 )
 from estimator_mp.placement import contents, transfers
-from estimator_mp.plan import (
-  collective_order,
-  sharding_plan,
-  unordered_reads,
-)
+from estimator_mp.plan import collective_order, sharding_plan
 from estimator_mp.plan.purpose import Purpose
 
 import tensorflow as tf
@@ -251,7 +247,8 @@ class Driver:
     device_assignment.follow_variables(savers.work_on_variables(of_savers))
     packed = tf.nest.pack_sequence_as(fetches, flat, expand_composites=True)
     spec = spec._replace(**packed)
-    spec = outputs.with_wholes(spec, lambda x: stand_ins.get(x.name, x))
+    if exported:
+      spec = outputs.with_wholes(spec, lambda x: stand_ins.get(x.name, x))
     if self._mode == TRAIN:
       spec = made.keep_equal(spec)
       if self._config.prefetch_inputs:
@@ -260,8 +257,6 @@ class Driver:
         )
         boundary = input_boundary.find(of_input)
         self.prefetching = prefetching.prefetch(boundary)
-      if made.replicas.variables:  # Which have reads and writes of their own.
-        self._order_reads(spec)
       collectives = collective_order.collectives_of(self._graph)
       ordering.order_collectives(collectives)
     live = traversal.ops_run_with(*filter(_is_fetched, flat))
@@ -274,14 +269,6 @@ class Driver:
     plan = self._plan(spec, made)
     sharding_plan.record_plan(self._graph, plan)
     return spec, plan
-
-  def _order_reads(self, spec: tf.estimator.EstimatorSpec) -> None:
-    """Lets a step read mirrors before it writes them, as it does variables."""
-    step = traversal.ops_run_with(
-      *filter(_is_fetched, [spec.train_op, spec.loss])
-    )
-    ops = [op for op in self._graph.get_operations() if op in step]
-    ordering.read_before_writing(unordered_reads.find(ops, lookups=True))
 
   def _plan(
     self, spec: tf.estimator.EstimatorSpec, made: partitioner.Partitioner
@@ -312,7 +299,7 @@ class Driver:
     )
 
   def finish(self, compiles_with_xla: bool) -> None:
-    """Splits what is added to the graph from now on, and initial values.
+    """Has later readers read shards, and sessions compute initial values.
 
     Args:
       compiles_with_xla: Whether sessions do, which would draw initial values by

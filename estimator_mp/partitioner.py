@@ -519,7 +519,12 @@ class Partitioner:
     Args:
       spec: One with what `lower` has returned.
     """
-    return self.replicas.keep_equal(spec, self._forward)
+    spec = self.replicas.keep_equal(spec, self._forward)
+    if self.replicas.variables:  # Mirrors have reads and writes of their own.
+      step = traversal.ops_run_with(spec.loss, spec.train_op)
+      ops = [op for op in self._graph.get_operations() if op in step]
+      ordering.read_before_writing(unordered_reads.find(ops, lookups=True))
+    return spec
 
   def _find_cuts(
     self, made: Instantiation, before: Collection[tf.Operation]

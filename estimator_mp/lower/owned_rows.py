@@ -95,13 +95,13 @@ class Owners:
     return self._places_or(own, 0, dtype)
 
   def or_none(self, own: OwnRows, dtype: tf.DType) -> str:
-    """Returns places that a part has, and -1 for those of others.
+    """Returns places that a part has, and for those of others one of nobody.
 
     Args:
       own: Which rows it has.
       dtype: The type of places.
     """
-    return self._places_or(own, -1, dtype)
+    return self._places_or(own, dtype.max if dtype.is_unsigned else -1, dtype)
 
   def _places_or(self, own: OwnRows, value: int, dtype: tf.DType) -> str:
     other = self._constant(value, dtype)

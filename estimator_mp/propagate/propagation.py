@@ -46,6 +46,7 @@ from estimator_mp.propagate.layouts import (
 from estimator_mp.rules import control_flow
 from estimator_mp.rules.rule import (
   Label,
+  Labels,
   Reduction,
   Rule,
   SizesOf,
@@ -307,13 +308,7 @@ class Propagation:
     """
     rule = self._shapes.rule(op)
     labels = () if rule is None else rule.labels(index)
-    if rule is None or read.axis >= len(labels):
-      return None
-    label = labels[read.axis]
-    if label is None or not may_be_split(label) or op in self._regions:
-      return None
-    layouts = [self.layout(tensor) for tensor in op.inputs]
-    return self._along(op, rule, label, read.partition, layouts)
+    return self._along_dimension(op, rule, labels, read)
 
   def along_output(self, op: tf.Operation, made: Shard) -> Parts | None:
     """Returns how parts make an output that is split; None if they do not.
@@ -324,13 +319,19 @@ class Propagation:
     """
     rule = self._shapes.rule(op)
     labels = None if rule is None else rule.outputs[0]
-    if rule is None or labels is None or made.axis >= len(labels):
+    return self._along_dimension(op, rule, labels or (), made)
+
+  def _along_dimension(
+    self, op: tf.Operation, rule: Rule | None, labels: Labels, how: Shard
+  ) -> Parts | None:
+    """Returns an op in parts along a dimension of one of its tensors."""
+    if rule is None or how.axis >= len(labels) or op in self._regions:
       return None
-    label = labels[made.axis]
-    if label is None or not may_be_split(label) or op in self._regions:
+    label = labels[how.axis]
+    if label is None or not may_be_split(label):
       return None
     layouts = [self.layout(tensor) for tensor in op.inputs]
-    return self._along(op, rule, label, made.partition, layouts)
+    return self._along(op, rule, label, how.partition, layouts)
 
   def _inside(self, op: tf.Operation) -> Parts | None:
     """Returns how an op of a region is executed; None if it cannot be."""

@@ -99,7 +99,7 @@ def _write_rows(op: tf.Operation, shapes: Shapes) -> Rule | None:
   for name, tensor in zip(names, op.inputs, strict=True):
     own: Labels = (*entries_of, *columns)
     if tensor.dtype == tf.resource:
-      own = ("rows", *columns)
+      own = ("rows" if is_list else None, *columns)
     elif name == "indices":
       own = entries_of
     elif shapes.shape(tensor) == ():
