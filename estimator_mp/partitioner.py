@@ -226,8 +226,10 @@ class Partitioner:
     starts = [tensor.op for tensor in self._of_examples]
     self._depends = set(traversal.descendants(starts, every))
     self._updates = self._find_updates()
+    # One example is in one slice, and each size of 1 could be of examples.
+    is_cut = self.has_slices and self.shapes.num_examples != 1
     self.batch = self._propagate(
-      filter(self._may_be_in_parts, self.ops) if self.has_slices else ()
+      filter(self._may_be_in_parts, self.ops) if is_cut else ()
     )
 
   def _find_updates(self) -> set[tf.Operation]:

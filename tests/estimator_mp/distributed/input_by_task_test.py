@@ -153,7 +153,10 @@ def _is_far(transfer):
 
 def _sent_inputs(observer):
   """Returns what tasks sent each other of batches, and of slices of them."""
-  inputs = ("IteratorGetNext", "estimator_mp/input", "slice/")
+  inputs = (
+    *("IteratorGetNext", "estimator_mp/input", "estimator_mp/slices"),
+    "slice/",
+  )
   return [
     x.op
     for x in observer.transfers

@@ -177,7 +177,7 @@ class FinishedGraphStepTest(StepTest):
   """The same of a finished graph."""
 
   sums_words = 1
-  bytes_of_shapes = 100  # Those that TensorFlow computes, and nobody plans.
+  bytes_of_shapes = 600  # Those that TensorFlow computes, and nobody plans.
 
   def setUp(self):
     super().setUp()

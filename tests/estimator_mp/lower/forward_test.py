@@ -214,7 +214,7 @@ class EqualityTest(parameterized.TestCase):
   def test_what_compares_examples(self, mode, static, sizes):
     """It is made once, of all examples, and so is what has a state."""
     found = self._check(compares_examples, mode, sizes, static)
-    self.assertGreater(found.segments.share_in_parts, 0.3)
+    self.assertEqual(found.segments.share_in_parts > 0.3, static != 1)
 
   @parameterized.named_parameters(
     tiers.sample(

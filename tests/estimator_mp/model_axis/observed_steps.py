@@ -15,8 +15,6 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
-# Sizes are some bytes, and made for those that read them.
-_SIZES = re.compile("^sizes/|InvertPermutation")
 # How many rows of tables are whose is in the ids of a batch.
 _ROWS = re.compile("/split/.*(embedding_lookup/|DynamicPartition|GatherV2)")
 
@@ -98,14 +96,10 @@ class ObservedStep:
 
     From 2.21 on TensorFlow makes a small constant again instead of sending it.
     """
-    sent = [
-      (x.op, x.output)
-      for x in self.transfers
-      if not (_ROWS.search(x.op) or _SIZES.search(x.op))
-    ]
+    sent = [(x.op, x.output) for x in self.transfers if not _ROWS.search(x.op)]
     for node, device in self.graph.device_of.items():
       name, again, _ = node.partition(_MADE_AGAIN)
-      if again and not _SIZES.search(name):
+      if again:
         own = self._session.graph.get_operation_by_name(name).device
         sent += [(name, 0)] if device != own else []
     values = self.values({f"{op}:{output}" for op, output in sent})
