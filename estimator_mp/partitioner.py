@@ -311,6 +311,8 @@ class Partitioner:
       ),
     )
     self.splits = made.plan
+    for gather in made.plan.gathers:
+      planner.check_gather(gather, self._graph)
     count = len(self._fetches)
     self._fetches = list(made.fetches[:count])
     self._purpose = dataclasses.replace(

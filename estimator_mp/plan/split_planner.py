@@ -130,7 +130,7 @@ class SplitPlanner:
     names = {op.name: op for op in of_step}
     gathers = tuple(x for x in inferred.gathers if x.reader in names)
     for gather in gathers:
-      self._check_gather(gather, names[gather.reader].graph)
+      self.check_gather(gather, names[gather.reader].graph)
     traffic = costs.Traffic(
       of_step, self._num_parts, TABLE, differentiated, self._sizes
     )
@@ -142,7 +142,7 @@ class SplitPlanner:
       )
     )
 
-  def _check_gather(self, gather: Gather, graph: tf.Graph) -> None:
+  def check_gather(self, gather: Gather, graph: tf.Graph) -> None:
     """Raises if a tensor must not be read whole.
 
     Raises:

@@ -5,7 +5,6 @@ returned; the steps of the graph that comes out are the plain graph's.
 """
 
 import functools
-import itertools
 import os
 from unittest import mock
 
@@ -32,17 +31,6 @@ _CONFIGS = {
 _TURNS = _config("model:3", num_micro_batches=2, split=[("^table$", "mod")])
 
 
-def _cases():
-  """Yields each model with its batches, and configurations in turns."""
-  configs = itertools.cycle(_CONFIGS)
-  for name, model in catalogue.MODELS.items():
-    if model.is_random or not model.tags & {"ordinary", "network"}:
-      continue
-    for size in model.inputs:
-      config = next(configs)
-      yield f"{name}_{size}_{config}", name, size, config
-
-
 _FAST = [
   ("mlp_adam_open_stages", "mlp_adam", "open", "stages"),
   ("cnn_open_model_3", "cnn", "open", "model_3"),
@@ -60,7 +48,9 @@ _FAST = [
 
 
 class ModelPartitionerTest(parameterized.TestCase):
-  @parameterized.named_parameters(_FAST if tiers.FAST else _cases())
+  @parameterized.named_parameters(
+    _FAST if tiers.FAST else catalogue.in_turns(_CONFIGS)
+  )
   def test_steps_are_the_plain_graphs(self, name, size, config):
     model = catalogue.MODELS[name]
     losses, variables = partitioned.train(model, size)

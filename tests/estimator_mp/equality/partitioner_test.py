@@ -35,18 +35,6 @@ _CONFIGS = {
 }
 
 
-def _cases():
-  """Yields each model with its batches, and configurations in turns."""
-  configs = itertools.cycle(_CONFIGS)
-  for name, model in catalogue.MODELS.items():
-    if model.is_random or not model.tags & {"ordinary", "network"}:
-      continue
-    for size in model.inputs:
-      config = next(configs)
-      yield f"{name}_{size}_{config}", name, size, config
-    next(configs)
-
-
 _FAST = [
   # Convolutions, and a batch normalization whose slices exchange sums.
   ("cnn_open_hybrid", "cnn", "open", "hybrid"),
@@ -73,7 +61,9 @@ def _plain(name, size):
 
 
 class PartitionerTest(parameterized.TestCase):
-  @parameterized.named_parameters(_FAST if tiers.FAST else _cases())
+  @parameterized.named_parameters(
+    _FAST if tiers.FAST else catalogue.in_turns(_CONFIGS, skipped=1)
+  )
   def test_steps_are_the_plain_graphs(self, name, size, config):
     losses, variables = _plain(name, size)
     found, found_variables = partitioned.train(

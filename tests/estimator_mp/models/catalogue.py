@@ -7,6 +7,9 @@ model is made of: "conv", "table", "rnn" (and other loops), "keras", "state" (of
 variables that no optimizer trains).
 """
 
+import itertools
+from collections.abc import Iterable, Iterator
+
 from tests.estimator_mp.models import (
   gradients,
   inputs,
@@ -34,3 +37,26 @@ PURE_NETWORKS = NETWORKS | {
   "cnn": MODELS["cnn_without_randomness"],
   "transformer": MODELS["transformer_without_dropout"],
 }
+
+
+def in_turns(
+  configs: Iterable[str], skipped: int = 0
+) -> Iterator[tuple[str, str, str, str]]:
+  """Yields what tests do with models that draw nothing, a case after another.
+
+  Args:
+    configs: Names of configurations, taken in turns.
+    skipped: How many of them are left out from one model to the next.
+
+  Yields:
+    The name of a case, that of a model, one of its batches, a configuration.
+  """
+  turns = itertools.cycle(configs)
+  for name, model in MODELS.items():
+    if model.is_random or not model.tags & {"ordinary", "network"}:
+      continue
+    for size in model.inputs:
+      config = next(turns)
+      yield f"{name}_{size}_{config}", name, size, config
+    for _ in range(skipped):
+      next(turns)
