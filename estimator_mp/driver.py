@@ -89,14 +89,10 @@ def partitions(
   if os.environ.get(SWITCH) == "0" or has_servers:
     return False
   known: tuple[str, ...] = _KNOWN
-  if mesh.axis_size("model") > 1:
-    if os.environ.get(MODEL_AXIS) != "1":
-      return False
+  if os.environ.get(MODEL_AXIS) == "1":
     known = (*known, *_OF_MODEL_AXIS)
-    if config.split != split_rules.AUTO and any(
-      where == "whole" for _, where in config.split
-    ):
-      return False
+  elif mesh.axis_size("model") > 1:
+    return False
   others = [x for x in dataclasses.fields(config) if x.name not in known]
   if any(getattr(config, x.name) != x.default for x in others):
     return False
@@ -160,7 +156,10 @@ class Driver:
     """
     if mode != TRAIN:  # Its results are the plain model's.
       config = dataclasses.replace(config, draws="whole", batch_norm="whole")
-    self.splits_variables = mesh.axis_size("model") > 1
+    axis = "data" if config.split != split_rules.AUTO else "model"
+    if mesh.axis_size("model") > 1:
+      axis = "model"
+    self.splits_variables = mesh.axis_size(axis) > 1
     self._config = config
     self._mesh = mesh
     self._model_axis: model_partitioner.ModelPartitioner | None = None

@@ -22,6 +22,7 @@ from collections.abc import (
 )
 from types import MappingProxyType
 
+from compat.private import graph_edits
 from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
 from estimator_mp.graph import (
   batch_inputs,
@@ -32,7 +33,7 @@ from estimator_mp.graph import (
 )
 from estimator_mp.graph.frames import Frames
 from estimator_mp.graph.ledger import Ledger
-from estimator_mp.lower import copies
+from estimator_mp.lower import copies, lookups
 from estimator_mp.lower.instantiation import Fetch, Instantiation
 from estimator_mp.lower.splitting import operands, shards
 from estimator_mp.model_axis import decisions
@@ -98,7 +99,11 @@ def with_slots(
 
 
 class ModelPartitioner:
-  """Splits the variables of one graph, and what is computed of them."""
+  """Splits the variables of one graph, and what is computed of them.
+
+  Attributes:
+    lookups: Those of tables whose rows are split, which are made last.
+  """
 
   def __init__(
     self,
@@ -116,6 +121,7 @@ class ModelPartitioner:
     self._inputs = inputs
     self._count = count
     self._devices_of = devices_of
+    self.lookups = lookups.Lookups()
     self._splits: Splits = {}
     self._handles: dict[tf.Operation, Sequence[tf.Operation]] = {}
     self._starts: dict[tf.Operation, list[str]] = {}  # Of shards.
@@ -175,6 +181,7 @@ class ModelPartitioner:
       variable: of_shards.make(variable, how)
       for variable, how in splits.items()
     }
+    self._defer([op for op in every if _looks_up(op, splits)])
     made = self._instantiate(graph_of_all, layouts, every)
     starts = [op for op in starts if op in layouts.parts]
     kept = [x for x in _in_collections(graph) if layouts.parts.get(x.op)]
@@ -207,6 +214,18 @@ class ModelPartitioner:
       ),
     )
 
+  def _defer(self, ops: Iterable[tf.Operation]) -> None:
+    """Leaves lookups of tables until the batch is in slices."""
+    of_tables: dict[tf.Operation, list[tf.Operation]] = {}
+    for op in ops:
+      variable = variables.variable_of(op.inputs[0])
+      of_tables.setdefault(variable, []).append(op)
+      if not op.device:
+        graph_edits.set_device(op, self._devices_of(op)[0])
+    for variable, found in of_tables.items():
+      rows = self._splits[variable].rows
+      self.lookups.defer(found, variable, self._handles[variable], rows)
+
   def split_late(self, graph: tf.Graph) -> None:
     """Splits what was made since, such as what a hook reads.
 
@@ -227,6 +246,9 @@ class ModelPartitioner:
       }
       if not self._splits:
         return
+      found_rows = [op for op in users if _looks_up(op, self._splits)]
+      users.difference_update(found_rows)
+      self._defer(found_rows)
       analysis = _Analysis(every, list(users), self._inputs, only=users)
       layouts = analysis.propagate(self._splits)
       made = self._instantiate(analysis, layouts, [*new])
@@ -239,6 +261,7 @@ class ModelPartitioner:
       found = made.apply([op.outputs[0] for op in alone])
       for op, value in zip(alone, found, strict=True):
         copies.read_copy(op, value, self._devices_of(op)[0])
+      self.lookups.exchange([op] for op in found_rows)
       for op in users:  # Whether there is a value a shard knows as well.
         if op.type == "VarIsInitializedOp":
           first = self._handles[variables.variable_of(op.inputs[0])][0]
@@ -342,7 +365,11 @@ class _Analysis:
     return found
 
   def demands(
-    self, layouts: Propagation, splits: Splits, sizes: Mapping[str, int]
+    self,
+    layouts: Propagation,
+    splits: Splits,
+    sizes: Mapping[str, int],
+    may_follow: Callable[[tf.Operation], bool],
   ) -> demands.Demands:
     """Returns what is whole, and read in parts.
 
@@ -350,14 +377,20 @@ class _Analysis:
       layouts: Those of tensors.
       splits: How variables are split, by their ops.
       sizes: The bytes of tensors, by their names.
+      may_follow: Whether a whole variable may be split.
     """
     able = self._able(splits)
-    return demands.find(self.ops, layouts, able, sizes, self._fetched)
+    return demands.find(
+      self.ops, layouts, able, sizes, self._fetched, may_follow
+    )
 
   def _able(self, splits: Splits) -> frozenset[tf.Operation]:
     """Returns the ops that parts may execute, if their rules say so."""
     return frozenset(
-      op for op in self.ops if op in self._drawn or _may_be_in_parts(op, splits)
+      op
+      for op in self.ops
+      if op in self._drawn
+      or (_may_be_in_parts(op, splits) and not _looks_up(op, splits))
     )
 
 
@@ -381,12 +414,11 @@ def _settled(
       if is_asked(variable):
         raise Unsplittable(variable.name, op)
     stay |= whole.keys()
-    asked = analysis.demands(layouts, splits, sizes)
-    followers = {
-      op: _shards_of(how)
-      for op, how in asked.variables.items()
-      if op not in stay and may_follow(op)
-    }
+    known = splits.keys() | stay
+    asked = analysis.demands(
+      layouts, splits, sizes, lambda x: x not in known and may_follow(x)
+    )
+    followers = {op: _shards_of(how) for op, how in asked.variables.items()}
     if not followers and stay.isdisjoint(splits):
       return splits, analysis.propagate(splits, asked.ops)
     kept = {x: how for x, how in splits.items() if x not in stay}
@@ -437,6 +469,14 @@ def _uses_any(op: tf.Operation, splits: Splits) -> bool:
   )
 
 
+def _looks_up(op: tf.Operation, splits: Splits) -> bool:
+  """Whether an op looks up rows that several devices have."""
+  if op.type != "ResourceGather" or op.get_attr("batch_dims"):
+    return False
+  how = splits.get(variables.variable_of(op.inputs[0]))
+  return how is not None and how.axis == 0
+
+
 def _may_be_in_parts(op: tf.Operation, splits: Splits) -> bool:
   """Whether parts may execute an op, if its rule says so."""
   if is_without_state(op):
@@ -459,7 +499,9 @@ def _read_whole(
   found: dict[tf.Operation, tf.Operation] = {}
   together: list[set[tf.Operation]] = []
   for op in ops:
-    if op.type in MEASURES:
+    if op.type in MEASURES or (
+      _looks_up(op, splits) and not layouts.is_in_region(op)
+    ):
       continue
     used = {
       index: variable

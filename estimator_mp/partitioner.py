@@ -11,6 +11,7 @@ replicas. The rest of it is still done by `conductor`.
 """
 
 import dataclasses
+import functools
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -49,6 +50,7 @@ from estimator_mp.lower.instantiation import (
   Instantiation,
   ReadApart,
 )
+from estimator_mp.lower.lookups import Lookups
 from estimator_mp.lower.replicas import Replicas
 from estimator_mp.model_axis import split_plan
 from estimator_mp.pipeline import (
@@ -146,7 +148,11 @@ class Partitioner:
     self.sums: list[tuple[gradient_sums.GradientSum, ...]] = []
     self.splits: split_plan.SplitPlan | None = None
     self.model_axis: model_partitioner.ModelPartitioner | None = None
-    self._parts: dict[tf.Operation, int] = {}  # Of the model axis.
+    # Without a model axis, tables may be split over replicas.
+    self._split_axis = "model"
+    if mesh.axis_size("model") == 1 and config.split != split_rules.AUTO:
+      self._split_axis = "data"
+    self._parts: dict[tf.Operation, int] = {}  # Of that axis.
     # What was made in the place of ops of gradients.
     self._gradients: set[tf.Operation] = set()
     self.cuts_of_inputs: list[tf.Operation] = []
@@ -185,7 +191,7 @@ class Partitioner:
     )
     if purpose.trains and config.transfer_dtype != "float32":
       self._send_in_half(tf.dtypes.as_dtype(config.transfer_dtype))
-    if mesh.axis_size("model") > 1:
+    if mesh.axis_size(self._split_axis) > 1:
       self._split_variables(config)
     self._plan_passes()
     if self.schedule.name == AUTO:
@@ -277,8 +283,9 @@ class Partitioner:
     self._backward = self._find_backward()
 
   def _split_variables(self, config: sharding_config.ShardingConfig) -> None:
-    """Splits variables over the model axis, and analyses what that has made."""
-    planner = split_planner.SplitPlanner(config, self._mesh.axis_size("model"))
+    """Splits variables over an axis, and analyses what that has made."""
+    count = self._mesh.axis_size(self._split_axis)
+    planner = split_planner.SplitPlanner(config, count)
     of_model = op_types.variables_of(self._graph.get_operations())
     handles = [x.outputs[0] for x in of_model if x.type == "VarHandleOp"]
     users = {op for x in handles for op in variables.users(x)}
@@ -292,8 +299,8 @@ class Partitioner:
     splits = {names[name]: how for name, how in planner.splits.items()}
     self.model_axis = model_partitioner.ModelPartitioner(
       self._inputs,
-      self._mesh.axis_size("model"),
-      lambda op: self._mesh.model_devices(stage=self.stages.get(op, 0)),
+      count,
+      lambda op: self._devices_of_parts(self.stages.get(op, 0)),
     )
     made = self.model_axis.split(
       [*self._fetches, *results],
@@ -313,11 +320,13 @@ class Partitioner:
     self.splits = made.plan
     for gather in made.plan.gathers:
       planner.check_gather(gather, self._graph)
-    count = len(self._fetches)
-    self._fetches = list(made.fetches[:count])
+    num_fetches = len(self._fetches)
+    self._fetches = list(made.fetches[:num_fetches])
     self._purpose = dataclasses.replace(
-      self._purpose, results=tuple(made.fetches[count:])
+      self._purpose, results=tuple(made.fetches[num_fetches:])
     )
+    if self._split_axis == "data":
+      self.replicas.spread(made.handles)
     for op, (plain, part) in (*made.made_for.items(), *made.handles.items()):
       self._parts[op] = part
       if plain in self.stages:
@@ -333,11 +342,16 @@ class Partitioner:
   ) -> Callable[[tf.Operation], bool]:
     """Returns whether a variable may be split because others are."""
     trained = {x.op.name for x in tf.compat.v1.trainable_variables()}
+    names = [op.name for op in op_types.variables_of(self.ops)]
 
     def may_follow(variable: tf.Operation) -> bool:
-      if isinstance(config.split, str):  # The search has decided on others.
-        return variable.name not in trained
-      return split_rules.rule_for(config.split, variable.name) is None
+      if variable.name in trained:  # A rule, or the search, has decided.
+        return False
+      if isinstance(config.split, str):
+        return True
+      is_slot = any(variable.name.startswith(f"{name}/") for name in names)
+      rule = split_rules.rule_for(config.split, variable.name)
+      return is_slot or rule is None
 
     return may_follow
 
@@ -437,13 +451,13 @@ class Partitioner:
     Returns:
       What stands for the loss, and for what trains.
     """
-    for part in range(self._mesh.axis_size("model")):
+    for part in range(self._mesh.axis_size(self._split_axis)):
       of_part = {
         op: stage
         for op, stage in self.stages.items()
         if self._parts.get(op, 0) == part
       }
-      devices = self._mesh.stage_devices(model=part)
+      devices = self._mesh.stage_devices(**{self._split_axis: part})
       device_assignment.assign(of_part, devices)
     # What an op of slices need not wait for is none of theirs.
     inside = {*self.ops}
@@ -451,9 +465,21 @@ class Partitioner:
       traversal.walk(self.batch.parts, self._late.waits.sources)
     )
     alike = of_slices - self._depends  # In all slices.
+    lookups = self.model_axis.lookups if self.model_axis else None
+    if lookups is not None:  # A lookup reads the first shard until it is made.
+      alike |= {y for x in alike for y in lookups.shards_with(x)}
     self.replicas.mirror(
-      [op for op in self.ops if op in alike and self._frames.loop(op) is None]
+      [
+        op
+        for op in self._graph.get_operations()
+        if op in alike and self._frames.loop(op) is None
+      ]
     )
+    if lookups is not None and self.replicas.variables:
+      for replica in range(1, self.replicas.count):
+        lookups.mirror(
+          functools.partial(self.replicas.copy_of, replica=replica)
+        )
     updates = {op for op in self.ops if op not in of_slices}
     aggregated_for = self.replicas.variables
     if not aggregated_for and self.replicas.count > 1:  # One has all of them.
@@ -510,10 +536,41 @@ class Partitioner:
             if copy is not None:
               cell = Cell(of_op.stage, number, of_op.phase)
               cells_of_ops.setdefault(copy.name, cell)
+    if lookups is not None:
+      rows = lookups.exchange(self._lookups_at_once(lookups, made))
+      fetches = [rows.get(x.name, x) for x in fetches]
     self._forward = of_slices.union(self._graph.get_operations()) - (
       before - of_slices
     )
     return fetches
+
+  def _lookups_at_once(
+    self, lookups: Lookups, made: Instantiation
+  ) -> list[list[tf.Operation]]:
+    """Returns lookups of tables that are made together, for each slice.
+
+    Args:
+      lookups: Those of the plain graph.
+      made: What was made of it.
+    """
+    found: list[list[tf.Operation]] = []
+    for group in lookups.groups:
+      of_passes: dict[object, list[tf.Operation]] = {}
+      for op in group:
+        segment = self._segments.get(op)
+        own = None if segment is None else self.passes[segment][op]
+        place = self.stages.get(op), segment, own, op in self._recomputed
+        of_passes.setdefault(place, []).append(op)
+      for ops in of_passes.values():
+        if ops[0] not in self.batch.parts:
+          found.append(ops)
+          continue
+        of_slices = zip(*map(made.copies, ops), strict=True)
+        found += [[x for x in own if x is not None] for own in of_slices]
+    known = {op for group in found for op in group}
+    rest = self._graph.get_operations()
+    found += [[op] for op in rest if op in lookups and op not in known]
+    return [group for group in found if group]
 
   def keep_equal(
     self, spec: tf.estimator.EstimatorSpec
@@ -620,13 +677,25 @@ class Partitioner:
     variable = self._looked_up(op)
     if variable is not None:  # It is executed where that is.
       return str(self.replicas.copy_of(variable.outputs[0], replica).op.device)
-    part = self._parts.get(op, 0)
-    return self._mesh.device(stage=stage, data=replica, model=part)
+    position = {"data": replica}
+    if op in self._parts:
+      position[self._split_axis] = self._parts[op]
+    return self._mesh.device(stage=stage, **position)
+
+  def _devices_of_parts(self, stage: int) -> list[str]:
+    """Returns the devices over which variables of a stage are split."""
+    axis = self._split_axis
+    return [
+      self._mesh.device(stage=stage, **{axis: part})
+      for part in range(self._mesh.axis_size(axis))
+    ]
 
   def _looked_up(self, op: tf.Operation) -> tf.Operation | None:
     """Returns the variable that an op of slices works on, if it has a place."""
     if self._frames.loop(op) is not None or op_types.is_call(op):
       return None
+    if self.model_axis is not None and op in self.model_axis.lookups:
+      return None  # Its rows are wanted here.
     for x in op.inputs:
       variable = variables.variable_of(x) if x.dtype == tf.resource else None
       if variable is not None and not variable.inputs:

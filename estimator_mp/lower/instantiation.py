@@ -598,7 +598,7 @@ class Instantiation:
   ) -> str:
     """Returns a tensor of which parts have rows by turns."""
     count, size = len(parts), layout.partition.whole
-    assert isinstance(size, int) and not layout.axis
+    assert isinstance(size, int)
     turns = [
       self._constant(tuple(range(part, size, count)), tf.int32)
       for part in range(count)
@@ -1188,7 +1188,7 @@ class Instantiation:
     owned: tuple[int, Partition],
     reads: Sequence[Sequence[str]],
   ) -> None:
-    """Makes a lookup, or an update, of rows: each part does its own."""
+    """Makes an update of rows, or a sum of them: each part does its own."""
     index, partition = owned
     dtype = op.inputs[index].dtype
     rule = self._shapes.rule(op)
@@ -1201,21 +1201,12 @@ class Instantiation:
       name = f"{self._name_of(number)}/{op.name}"
       owners = owned_rows.Owners(self.definitions, f"{name}/own")
       find = owners.own_by_turns if partition.is_cyclic else owners.own
-      made = self._batch.parts[op].outputs
-      if made and isinstance(made[0], Shard):
+      if op.outputs:
         with self.on(op, number):
           own = find(inputs[index], number, sizes, dtype)
           inputs[index] = owners.or_none(own, dtype)
           found = self._copy(op, inputs, number)
           outputs.append(found)
-      elif made:
-        with self.on(op, number):
-          own = find(inputs[index], number, sizes, dtype)
-          inputs[index] = owners.any_of(own, dtype)
-          found = self._copy(op, inputs, number)
-          tensor = op.outputs[0]
-          rank = len(rule.labels(0)) - 1
-          outputs.append(owners.or_zeros(found, own, rank, tensor.dtype))
       else:
         with self.on(op, 0):  # Where all rows are: nothing else is sent.
           own = find(inputs[index], number, sizes, dtype)

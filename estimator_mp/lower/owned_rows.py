@@ -1,9 +1,8 @@
-"""Rows by owner: lookups and updates of a table whose rows are split.
+"""Rows by owner: updates of a table whose rows are split.
 
-A part looks up the rows that it has, and has zeros in the place of all others:
-what parts have found adds up to what is looked up, as in Megatron-LM's
-embedding of a vocabulary (Shoeybi et al., 2019, arXiv:1909.08053). Of an update
-each part gets its own rows only.
+Each part gets its own rows of an update. Of what becomes as large as the table,
+such as the sum of a gradient's rows, each makes its own part, and leaves out
+the rows of others.
 """
 
 import dataclasses
@@ -20,7 +19,7 @@ class OwnRows:
   """Which of the rows that somebody asks for a part has.
 
   Attributes:
-    places: The places of rows in the part; of those that it has not, any.
+    places: The places of rows in the part; any for those of others.
     are_own: Whether it has them.
   """
 
@@ -29,7 +28,7 @@ class OwnRows:
 
 
 class Owners:
-  """Adds the ops of one lookup, or update, to definitions."""
+  """Adds the ops of one update to definitions."""
 
   def __init__(self, definitions: Definitions, scope: str):
     """Starts with none.
@@ -85,15 +84,6 @@ class Owners:
     are_own = self._add("Equal", turn, self._constant(part, dtype), T=dtype)
     return OwnRows(self._add("FloorDiv", rows, of_all, T=dtype), are_own)
 
-  def any_of(self, own: OwnRows, dtype: tf.DType) -> str:
-    """Returns places that a part has, as many as there are rows.
-
-    Args:
-      own: Which rows it has.
-      dtype: The type of places.
-    """
-    return self._places_or(own, 0, dtype)
-
   def or_none(self, own: OwnRows, dtype: tf.DType) -> str:
     """Returns places that a part has, and for those of others one of nobody.
 
@@ -101,29 +91,9 @@ class Owners:
       own: Which rows it has.
       dtype: The type of places.
     """
-    return self._places_or(own, dtype.max if dtype.is_unsigned else -1, dtype)
-
-  def _places_or(self, own: OwnRows, value: int, dtype: tf.DType) -> str:
-    other = self._constant(value, dtype)
+    nobody = dtype.max if dtype.is_unsigned else -1
+    other = self._constant(nobody, dtype)
     return self._add("SelectV2", own.are_own, own.places, other, T=dtype)
-
-  def or_zeros(
-    self, found: str, own: OwnRows, rank: int, dtype: tf.DType
-  ) -> str:
-    """Returns rows that a part has looked up, and zeros for those of others.
-
-    Args:
-      found: What is at the places of `any_of`.
-      own: Which rows it has.
-      rank: How many dimensions a row has.
-      dtype: The type of rows.
-    """
-    are_own = own.are_own
-    last = self._constant(-1, tf.int32)
-    for _ in range(rank):
-      are_own = self._add("ExpandDims", are_own, last, T=tf.bool, Tdim=tf.int32)
-    zero = self._constant(0, dtype)
-    return self._add("SelectV2", are_own, found, zero, T=dtype)
 
   def numbers(self, own: OwnRows) -> str:
     """Returns which of the rows, by their numbers, a part has.

@@ -10,7 +10,7 @@ made in parts; and a variable that is read so may be split in the same way.
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from estimator_mp.analysis.symbolic_shapes import MEASURES
 from estimator_mp.graph import op_types, variables
@@ -46,6 +46,7 @@ def find(
   able: Collection[tf.Operation],
   sizes: Mapping[str, int],
   fetched: Collection[str] = (),
+  may_follow: Callable[[tf.Operation], bool] = lambda variable: False,
 ) -> Demands:
   """Finds what could be made in parts.
 
@@ -55,10 +56,11 @@ def find(
     able: Those that may be in parts.
     sizes: The bytes of tensors, by their names, as far as known.
     fetched: The names of tensors that are needed whole.
+    may_follow: Whether a whole variable may be split as it is read, or written.
   """
   left = frozenset(able)
   while True:
-    wanted, of_variables = _asked(ops, layouts, left, fetched)
+    wanted, of_variables = _asked(ops, layouts, left, fetched, may_follow)
     dear = _dear(ops, layouts, wanted, sizes)
     if not dear:
       return Demands(
@@ -72,6 +74,7 @@ def _asked(
   layouts: Propagation,
   able: Collection[tf.Operation],
   fetched: Collection[str],
+  may_follow: Callable[[tf.Operation], bool],
 ) -> tuple[dict[tf.Operation, tuple[Shard, Parts]], dict[tf.Operation, Shard]]:
   """Returns ops and variables of which all readers ask for the same parts."""
   # Of a tensor what all its readers ask for; None if they do not agree.
@@ -86,14 +89,21 @@ def _asked(
     if len(op.outputs) == 1:
       name = op.outputs[0].name
       made = asked.get(name)
+      readers = whole.get(name, ())
+      written = {reader: _written(reader) for reader, _ in readers}
       if made is not None and not all(
-        reader in able and _adds_up(layouts.along_input(reader, index, made))
-        for reader, index in whole.get(name, ())
+        (written[reader] is not None and may_follow(written[reader]))
+        or (reader in able and _adds_up(layouts.along_input(reader, i, made)))
+        for reader, i in readers
       ):
         made = None
+      if made is not None:
+        for variable in filter(None, written.values()):
+          of_variables.setdefault(variable, made)
     if how is None and op.type == "ReadVariableOp" and made is not None:
       variable = variables.variable_of(op.inputs[0])
-      of_variables.setdefault(variable, made)
+      if may_follow(variable):
+        of_variables.setdefault(variable, made)
     has_handle = any(x.dtype == tf.resource for x in op.inputs)
     if how is None and made is not None and op in able and not has_handle:
       how = layouts.along_output(op, made)
@@ -113,6 +123,13 @@ def _asked(
         part = read if isinstance(read, Shard) else None
         asked[name] = part if asked.get(name, part) == part else None
   return wanted, of_variables
+
+
+def _written(op: tf.Operation) -> tf.Operation | None:
+  """Returns the variable that an op writes what it reads to; None if none."""
+  if op.type != "AssignVariableOp":
+    return None
+  return variables.variable_of(op.inputs[0])
 
 
 def _adds_up(how: Parts | None) -> bool:

@@ -592,6 +592,10 @@ class Propagation:
       if read is None:
         return None
       reads.append(read)
+    if partition.is_cyclic and any(
+      isinstance(x, Shard) and x.axis for x in (*outputs, *reads)
+    ):
+      return None  # Rows go to parts by turns, and nothing else.
     counted = None
     if rule.places is not None and rule.places[1] == label:
       index, _, size = rule.places

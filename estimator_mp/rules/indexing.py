@@ -77,22 +77,20 @@ def _gather(op: tf.Operation, shapes: Shapes) -> Rule | None:
 
 @TABLE.rule("ResourceGather")
 def _gather_rows(op: tf.Operation, shapes: Shapes) -> Rule | None:
-  """Rows of a variable: those that a part has, or their columns that it has."""
+  """Rows of a variable, or the columns of them that a part has."""
   values = shapes.variable_shape(op.inputs[0])
   indices = shapes.shape(op.inputs[1])
   num_batch = op.get_attr("batch_dims")
   if values is None or indices is None or num_batch < 0:
     return None
   own: list[Label | None] = numbered(len(values))
-  own[num_batch] = None if num_batch else "rows"
+  own[num_batch] = None
   picks = numbered(len(indices), "i")
   picks[:num_batch] = own[:num_batch]
   output = (*own[:num_batch], *picks[num_batch:], *own[num_batch + 1 :])
   return Rule(
     (tuple(own), tuple(picks)),
     (output,),
-    None if num_batch else Reduction.SUM,
-    owned=None if num_batch else (1, "rows"),
     sizes={
       (0, len(output) - i): values[len(values) - i]
       for i in range(1, len(values) - num_batch)

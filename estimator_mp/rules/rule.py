@@ -98,9 +98,9 @@ class Rule:
       in a dimension with the label, of that size. A part counts them from its
       own first one on.
     owned: An input whose entries are places along a label, which any part may
-      have. A part does what is to be done with its own: without the label, what
-      it makes has zeros for the others; with it, the op leaves out places of
-      -1. Along labels "Entries" it reads entries for its own places.
+      have. A part does what is to be done with its own: of what it makes along
+      the label, it leaves out places of -1; if it writes, it reads along labels
+      "Entries" entries for its own places.
     is_alike: Whether outputs that lack a label are the same for all parts along
       it, such as the length of a list.
     is_tuple: Whether each output is the input of its number, whatever that is.

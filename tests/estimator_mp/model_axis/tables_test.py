@@ -206,8 +206,8 @@ class _Loads(tf.estimator.SessionRunHook):
 class HybridTest(parameterized.TestCase):
   """Without a model axis, tables are split over the replicas of the rest."""
 
-  def test_a_step_looks_up_once_and_each_replica_has_the_rest(self):
-    """Distinct ids of the whole batch are exchanged, once for all replicas."""
+  def test_each_replica_looks_up_once_and_has_the_rest(self):
+    """Replicas get rows from their owners: none passes through a third one."""
     config = estimator_mp.ShardingConfig("data:3", split=(_DIV, (".*", None)))
     model_fn = table_models.make_model_fn(table_models.gather)
     with table_models.built(model_fn, config) as (_, spec):
@@ -219,7 +219,7 @@ class HybridTest(parameterized.TestCase):
     )
     self.assertEqual(
       gathers,
-      {(f"table/part_{i}", f"/device:CPU:{i}"): 1 for i in range(3)},
+      {(f"table/part_{i}", f"/device:CPU:{i}"): 3 for i in range(3)},
     )
     variables = [op.name for op in ops if op.type == "VarHandleOp"]
     self.assertLen([x for x in variables if "kernel" in x], 6, variables)

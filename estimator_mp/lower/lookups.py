@@ -1,0 +1,201 @@
+"""Lookups of tables whose rows are on several devices.
+
+A lookup stays one op while the batch is cut into slices: it reads the handle of
+the first shard, and stands for rows of all. When all else is made, each one is
+replaced by an exchange of distinct rows (`collectives.exchange`):
+
+    ids -> by owner -> unique -> rows of each shard -> a row for each id
+
+Lookups of one table that can be made at the same time share an exchange.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from compat.private import graph_edits
+from estimator_mp.collectives import exchange
+from estimator_mp.collectives.exchange import RowOwners
+from estimator_mp.graph import control_flow, placed_ops, traversal, variables
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """A table whose rows are split.
+
+  Attributes:
+    variable: That of all rows, which is never run.
+    shards: The variables that have rows.
+    rows: Which ones each has.
+  """
+
+  variable: tf.Operation
+  shards: tuple[tf.Operation, ...]
+  rows: RowOwners
+
+
+class Lookups:
+  """The lookups of one graph's split tables.
+
+  Attributes:
+    groups: Lookups of one table, none of which depends on another one.
+  """
+
+  def __init__(self) -> None:
+    """Starts with none."""
+    self.groups: list[list[tf.Operation]] = []
+    self._tables: dict[tf.Operation, Table] = {}  # By their first shards.
+
+  def __contains__(self, op: tf.Operation) -> bool:
+    """Whether an op stands for an exchange of rows."""
+    return op.type == "ResourceGather" and (
+      variables.variable_of(op.inputs[0]) in self._tables
+    )
+
+  def defer(
+    self,
+    ops: Sequence[tf.Operation],
+    variable: tf.Operation,
+    shards: Sequence[tf.Operation],
+    rows: RowOwners,
+  ) -> None:
+    """Lets lookups of a table stand for those of its shards.
+
+    Args:
+      ops: The lookups, in the order of the graph.
+      variable: The table.
+      shards: The variables of its shards.
+      rows: Which rows each shard has; some may have none.
+    """
+    sizes = tuple(filter(None, rows.sizes))
+    owners = [x for x, size in zip(shards, rows.sizes, strict=True) if size]
+    rows = dataclasses.replace(rows, sizes=sizes)
+    self._tables[owners[0]] = Table(variable, tuple(owners), rows)
+    for op in ops:
+      graph_edits.replace_input(op, 0, owners[0].outputs[0])
+    self.groups += _independent(ops)
+
+  def shards_with(self, variable: tf.Operation) -> Sequence[tf.Operation]:
+    """Returns the shards that are looked up with one; none if it is not.
+
+    Args:
+      variable: The op of a variable.
+    """
+    table = self._tables.get(variable)
+    return () if table is None else table.shards
+
+  def mirror(self, copy_of: Callable[[tf.Tensor], tf.Tensor]) -> None:
+    """Enters the tables of a replica.
+
+    Args:
+      copy_of: Returns what the replica has in place of a tensor.
+    """
+
+    def own(variable: tf.Operation) -> tf.Operation:
+      return copy_of(variable.outputs[0]).op
+
+    self._tables |= {
+      own(first): dataclasses.replace(
+        table, shards=tuple(map(own, table.shards))
+      )
+      for first, table in self._tables.items()
+    }
+
+  def exchange(
+    self, groups: Iterable[Sequence[tf.Operation]]
+  ) -> dict[str, tf.Tensor]:
+    """Replaces lookups by exchanges.
+
+    Args:
+      groups: Lookups of one table, on one device, that are made together.
+
+    Returns:
+      What stands for what they made, by the names of that. All other ops read
+      it, and wait for it.
+    """
+    found: dict[tf.Operation, tf.Tensor] = {}
+    for ops in groups:
+      found |= zip(ops, self._exchange(ops), strict=True)
+    for op, rows in found.items():
+      for reader in [*op.outputs[0].consumers()]:
+        for index, tensor in enumerate(reader.inputs):
+          if tensor is op.outputs[0]:
+            graph_edits.replace_input(reader, index, rows)
+      op.graph.prevent_fetching(op)
+      op.graph.prevent_feeding(op.outputs[0])
+      table = self._tables[variables.variable_of(op.inputs[0])]
+      graph_edits.replace_input(op, 0, table.variable.outputs[0])
+      graph_edits.set_device(op, table.variable.device)
+    self._wait(found)
+    return {op.outputs[0].name: rows for op, rows in found.items()}
+
+  def _exchange(self, ops: Sequence[tf.Operation]) -> list[tf.Tensor]:
+    """Returns the rows of lookups."""
+    first = ops[0]
+    table = self._tables[variables.variable_of(first.inputs[0])]
+    ids, device = [op.inputs[1] for op in ops], first.device
+    waits = dict.fromkeys(x for op in ops for x in op.control_inputs)
+    dtype = first.outputs[0].dtype
+    with (
+      first.graph.as_default(),
+      placed_ops.apart_from_caller(f"look_up/{first.name}"),
+      tf.control_dependencies([*waits]),
+    ):
+      joined = exchange.joined_ids(ids, device)
+      route = exchange.route(joined, table.rows, device)
+      distinct = exchange.distinct_rows(
+        route,
+        [_gather(x.outputs[0], dtype) for x in table.shards],
+        [x.device for x in table.shards],
+        device,
+      )
+      orders = exchange.cut_like(route.order, ids, device)
+      found = [exchange.rows_of(order, distinct, device) for order in orders]
+    for rows, op in zip(found, ops, strict=True):
+      rows.set_shape(op.outputs[0].shape)
+    return found
+
+  def _wait(self, found: Mapping[tf.Operation, tf.Tensor]) -> None:
+    """Lets ops wait for exchanges that waited for lookups."""
+    if not found:
+      return
+    graph = next(iter(found)).graph
+    for op in graph.get_operations():
+      waits = op.control_inputs
+      if any(x in found for x in waits):
+        graph_edits.set_control_inputs(
+          op, [found[x].op if x in found else x for x in waits]
+        )
+
+
+def _independent(ops: Sequence[tf.Operation]) -> list[list[tf.Operation]]:
+  """Returns groups of lookups, none of which depends on another of its group.
+
+  What is in a branch is a group of its own: no other branch is taken with it.
+  """
+  if len(ops) < 2:
+    return [list(ops)] if ops else []
+  every = ops[0].graph.get_operations()
+  inside = control_flow.ops_in_branches(every)
+  alone = [[op] for op in ops if op in inside]
+  groups: list[tuple[list[tf.Operation], set[tf.Operation]]] = []
+  for op in ops:
+    if op in inside:
+      continue
+    for own, behind in groups:
+      same = {*own[0].control_inputs} == {*op.control_inputs}
+      if same and op not in behind:
+        break
+    else:
+      own, behind = [], set()
+      groups.append((own, behind))
+    own.append(op)
+    behind.update(traversal.descendants([op], every))
+  return [*alone, *(own for own, _ in groups)]
+
+
+def _gather(handle: tf.Tensor, dtype: tf.DType) -> exchange.Gather:
+  return lambda ids: tf.raw_ops.ResourceGather(
+    resource=handle, indices=ids, dtype=dtype
+  )
