@@ -4,8 +4,8 @@
     plan       partitioner.Partitioner: sizes, layouts, stages, passes
     lower      Partitioner.lower: slices, reshards, order, devices
 
-It takes the place of `conductor`, which is left with what this cannot do yet: a
-model axis, tables that are split, exports, Horovod, parameter servers.
+It takes the place of `conductor`, which is left with what this cannot do yet:
+exports, Horovod, parameter servers.
 """
 
 import contextlib
@@ -62,13 +62,8 @@ _KNOWN = (
   *("optimizer_state", "aggregation", "compression", "top_k_fraction"),
   *("bucket_bytes", "chunk_bytes", "batch_axis", "per_example", "fallback"),
   *("gradient_accumulation_steps", "weight_gradients", "recompute"),
-  *("batch_norm", "transfer_dtype", "prefetch_inputs"),
-)
-# "1" to split variables in finished graphs, too.
-MODEL_AXIS = "ESTIMATOR_MP_MODEL_AXIS"
-_OF_MODEL_AXIS = (
-  *("split", "gathers", "initial_values", "plain_initial_bytes"),
-  "export_shards",
+  *("batch_norm", "transfer_dtype", "prefetch_inputs", "split", "gathers"),
+  *("initial_values", "plain_initial_bytes", "export_shards"),
 )
 # Horovod's processes ask for gradients.
 _AGGREGATIONS = ("auto", *algorithms.ALGORITHMS)
@@ -76,24 +71,17 @@ _AGGREGATIONS = ("auto", *algorithms.ALGORITHMS)
 
 def partitions(
   config: ShardingConfig,
-  mesh: mesh_lib.Mesh,
   has_servers: bool,
 ) -> bool:
   """Whether this driver knows all that is asked of it.
 
   Args:
     config: How the model is sharded.
-    mesh: The devices.
     has_servers: Whether parameter servers hold variables.
   """
   if os.environ.get(SWITCH) == "0" or has_servers:
     return False
-  known: tuple[str, ...] = _KNOWN
-  if os.environ.get(MODEL_AXIS) == "1":
-    known = (*known, *_OF_MODEL_AXIS)
-  elif mesh.axis_size("model") > 1:
-    return False
-  others = [x for x in dataclasses.fields(config) if x.name not in known]
+  others = [x for x in dataclasses.fields(config) if x.name not in _KNOWN]
   if any(getattr(config, x.name) != x.default for x in others):
     return False
   return config.aggregation in _AGGREGATIONS

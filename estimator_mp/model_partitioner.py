@@ -13,6 +13,7 @@ of which slices of the batch know nothing but the devices.
 """
 
 import dataclasses
+import functools
 from collections.abc import (
   Callable,
   Collection,
@@ -415,15 +416,23 @@ def _settled(
         raise Unsplittable(variable.name, op)
     stay |= whole.keys()
     known = splits.keys() | stay
-    asked = analysis.demands(
-      layouts, splits, sizes, lambda x: x not in known and may_follow(x)
-    )
+    may = functools.partial(_may_join, known, may_follow)
+    asked = analysis.demands(layouts, splits, sizes, may)
     followers = {op: _shards_of(how) for op, how in asked.variables.items()}
     if not followers and stay.isdisjoint(splits):
       return splits, analysis.propagate(splits, asked.ops)
     kept = {x: how for x, how in splits.items() if x not in stay}
     splits = with_slots({**kept, **followers}, analysis.ops)
     splits = {x: how for x, how in splits.items() if x not in stay}
+
+
+def _may_join(
+  known: Collection[tf.Operation],
+  may_follow: Callable[[tf.Operation], bool],
+  variable: tf.Operation,
+) -> bool:
+  """Whether a variable may be split that nothing has decided on."""
+  return variable not in known and may_follow(variable)
 
 
 def _shards_of(how: Shard) -> decisions.Shard:
@@ -478,12 +487,15 @@ def _looks_up(op: tf.Operation, splits: Splits) -> bool:
 
 
 def _may_be_in_parts(op: tf.Operation, splits: Splits) -> bool:
-  """Whether parts may execute an op, if its rule says so."""
-  if is_without_state(op):
-    return True
+  """Whether parts may execute an op, if its rule says so.
+
+  One that works on variables may if there are shards of all of these.
+  """
   handles = [x for x in op.inputs if x.dtype == tf.resource]
   used = [variables.variable_of(x) for x in handles]
-  return bool(used) and all(x in splits for x in used)
+  if any(x.type == "VarHandleOp" for x in used):
+    return all(x in splits for x in used)
+  return is_without_state(op)
 
 
 def _read_whole(

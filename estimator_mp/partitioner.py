@@ -305,7 +305,7 @@ class Partitioner:
     made = self.model_axis.split(
       [*self._fetches, *results],
       splits,
-      self._backward,
+      {*self._backward, *filter(graph_reads.is_of_gradient, self.ops)},
       self._may_follow(config),
       lambda op: (
         not isinstance(config.split, str)
@@ -345,13 +345,12 @@ class Partitioner:
     names = [op.name for op in op_types.variables_of(self.ops)]
 
     def may_follow(variable: tf.Operation) -> bool:
-      if variable.name in trained:  # A rule, or the search, has decided.
-        return False
-      if isinstance(config.split, str):
+      if isinstance(config.split, str):  # The search has decided on others.
+        return variable.name not in trained
+      if split_rules.rule_for(config.split, variable.name) is None:
         return True
-      is_slot = any(variable.name.startswith(f"{name}/") for name in names)
-      rule = split_rules.rule_for(config.split, variable.name)
-      return is_slot or rule is None
+      is_below = any(variable.name.startswith(f"{name}/") for name in names)
+      return is_below and variable.name not in trained  # As slots are.
 
     return may_follow
 

@@ -119,7 +119,7 @@ def shard_model_fn(
       saved = placement_file.load_placement(model_dir, mesh)
     of_call: conductor.Conductor | driver.Driver
     # An exported graph is the plain one's, whatever its mode.
-    if not is_export and driver.partitions(config, mesh, servers.exist):
+    if not is_export and driver.partitions(config, servers.exist):
       of_call = driver.Driver(config, mesh, mode, saved)
     else:
       of_call = conductor.Conductor(

@@ -426,10 +426,58 @@ def _sparse_cross_entropy(
   return classes.loss(classes.one_hot(op, labels, sizes))
 
 
+def _place_of_extreme(
+  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
+) -> list[list[str]]:
+  """The first part whose extreme entry no other one exceeds has the place."""
+  values, made = op.inputs[0].dtype, op.outputs[0].dtype
+  add, scope = slices.definitions.add, f"exchange/{op.name}"
+  ops = _Ops(slices.definitions, scope, made)
+  largest = op.type == "ArgMax"
+  exceeds = "Greater" if largest else "Less"
+  found: list[tuple[str, str]] = []
+  begin = 0
+  for number, ((part, axis), size) in enumerate(
+    zip(reads, slices.sizes_of_parts(op), strict=True)
+  ):
+    with slices.on(op, number):
+      of_axis = op.inputs[1].dtype
+      place = add(
+        op.type,
+        f"{scope}/place",
+        [part, axis],
+        T=values,
+        Tidx=of_axis,
+        output_type=made,
+      )
+      if begin:
+        place = ops("AddV2", place, ops.constant(begin))
+      extreme = add(
+        "Max" if largest else "Min",
+        f"{scope}/extreme",
+        [part, axis],
+        T=values,
+        Tidx=of_axis,
+        keep_dims=False,
+      )
+    found.append((place, extreme))
+    begin += size
+  best, extreme = found[0]
+  for place, value in found[1:]:
+    test = add(exceeds, f"{scope}/{exceeds}", [value, extreme], T=values)
+    best = ops("SelectV2", test, place, best)
+    extreme = add(
+      "SelectV2", f"{scope}/extreme", [test, value, extreme], T=values
+    )
+  return [[best] for _ in reads]
+
+
 _MAKERS: dict[
   str,
   Callable[[tf.Operation, Sequence[Sequence[str]], Slices], list[list[str]]],
 ] = {
+  "ArgMax": _place_of_extreme,
+  "ArgMin": _place_of_extreme,
   "FusedBatchNorm": _batch_norm,
   "FusedBatchNormV2": _batch_norm,
   "FusedBatchNormV3": _batch_norm,

@@ -7,7 +7,7 @@ device that reads it, however many ops read it there.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
-from estimator_mp.graph import op_types, same_ops
+from estimator_mp.graph import feeds, op_types, same_ops
 from estimator_mp.model_axis import costs
 from estimator_mp.model_axis.costs import Sent
 from estimator_mp.model_axis.inference import Gather
@@ -75,6 +75,19 @@ class Traffic:
     """
     for op in ops:
       how = self._layouts.parts.get(op)
+      rows = self._layouts.layout(op.inputs[0]) if op.inputs else ONCE
+      if how is None and op.type == "ResourceGather" and rows != ONCE:
+        self._exchange(op, rows, [op.inputs[1], op.outputs[0]])
+        continue
+      rule = self._shapes.rule(op)
+      if how is not None and how.owned is not None and rule and not op.outputs:
+        of_rows = [
+          x for i, x in enumerate(op.inputs) if "Entries" in rule.labels(i)
+        ]
+        ids = op.inputs[how.owned[0]]
+        others = [x for x in of_rows if x is not ids]
+        self._exchange(op, rows, [ids, *others])
+        continue
       reads: Sequence[Read | None] = [None] * len(op.inputs)
       if how is not None:
         reads = how.reads
@@ -87,6 +100,25 @@ class Traffic:
         numbers = _NUMBERS_OF_LOSS if has_loss else _NUMBERS_OF_SOFTMAX
         num_bytes = numbers * self._others * rows
         self._enter(costs.EXCHANGE, op.outputs[0], op, num_bytes)
+
+  def _exchange(
+    self, op: tf.Operation, rows: Layout, tensors: Sequence[tf.Tensor]
+  ) -> None:
+    """Adds what is sent for the rows that others have, as if all differed.
+
+    Args:
+      op: What looks rows up, or writes them.
+      rows: The layout of the table.
+      tensors: What has an entry for each row, the numbers of rows first.
+    """
+    assert isinstance(rows, Shard)
+    first, *others = (x for x in rows.partition.parts if isinstance(x, int))
+    elsewhere, ids = sum(others), tensors[0]
+    count = max(self._bytes(ids) // max(int(ids.dtype.size), 1), 1)
+    wanted = min(count * elsewhere // max(first + elsewhere, 1), elsewhere)
+    num_bytes = sum(wanted * (self._bytes(x) // count) for x in tensors)
+    tensor = op.outputs[0] if op.outputs else ids
+    self._enter(costs.EXCHANGE, tensor, op, num_bytes)
 
   def _read(
     self, op: tf.Operation, tensor: tf.Tensor, read: Read | None
@@ -109,7 +141,7 @@ class Traffic:
     elif (
       read is not None
       and not isinstance(read, Partial)
-      and tensor.op.type not in op_types.CONSTANTS
+      and not feeds.can_be_copied(tensor.op)
     ):
       value = self._same.first(tensor.op), tensor.value_index
       if tensor.op in self._layouts.parts or value not in self._seen:

@@ -149,6 +149,12 @@ def _dear(
 ) -> set[tf.Operation]:
   """Returns ops whose parts are sent more than slices of what they make."""
   found: set[tf.Operation] = set()
+  known = {
+    tensor.name
+    for op, how in layouts.parts.items()
+    for tensor, read in zip(op.inputs, how.reads, strict=True)
+    if is_whole(layouts.layout(tensor)) and read == ONCE
+  }
   for op in ops:
     if op not in wanted:
       continue
@@ -160,6 +166,7 @@ def _dear(
       is_there = (
         isinstance(read, Sizes)
         or tensor.op.type in op_types.CONSTANTS
+        or (read == ONCE and tensor.name in known)
         or (tensor.op in wanted and tensor.op not in found)
         or read == layouts.layout(tensor) != ONCE
       )

@@ -1,5 +1,7 @@
 """Rules for reductions, and for what is sorted, counted or added in a row."""
 
+import dataclasses
+
 from estimator_mp.rules.rule import Label, Reduction, Rule, Whole
 from estimator_mp.rules.table import Shapes, Table
 
@@ -60,7 +62,20 @@ def _norm(op: tf.Operation, shapes: Shapes) -> Rule | None:
 
 @TABLE.rule("ArgMax", "ArgMin")
 def _place_of_extreme(op: tf.Operation, shapes: Shapes) -> Rule | None:
-  return _over_axes(op, shapes, keep_dims=False)
+  """Parts of the dimension that is reduced compare what each has found."""
+  rule = _over_axes(op, shapes, keep_dims=False)
+  if rule is None or not op.inputs[0].dtype.is_floating:
+    return rule
+  if op.outputs[0].dtype not in (tf.int32, tf.int64):
+    return rule  # Others may not hold the places of the whole dimension.
+  labels = tuple(
+    x if x in (rule.outputs[0] or ()) else "classes" for x in rule.labels(0)
+  )
+  if labels.count("classes") != 1:
+    return rule
+  return dataclasses.replace(
+    rule, inputs=(labels, Whole()), exchanged={"classes": 0}, nonempty=True
+  )
 
 
 def _over_axes(

@@ -5,11 +5,9 @@ returned; the steps of the graph that comes out are the plain graph's.
 """
 
 import functools
-import os
-from unittest import mock
 
 import estimator_mp
-from estimator_mp import driver, partitioner
+from estimator_mp import partitioner
 from tests import tiers
 from tests.estimator_mp import partitioned, parts, programs
 from tests.estimator_mp.models import catalogue
@@ -63,7 +61,6 @@ class ModelPartitionerTest(parameterized.TestCase):
 
   def test_rows_by_turns(self):
     """Initial values and what is fetched of a table are whole, too."""
-    self.enter_context(mock.patch.dict(os.environ, {driver.MODEL_AXIS: "1"}))
 
     def model_fn(features, labels, mode):
       table = parts.weight("table", [7, 4])

@@ -16,7 +16,7 @@ v1 = tf.compat.v1
 
 
 # How many rows of tables are whose is in the ids of a batch.
-_ROWS = re.compile("/split/.*(embedding_lookup/|DynamicPartition|GatherV2)")
+_ROWS = re.compile("/look_up/|/own/")
 
 _MADE_AGAIN = "/replicate/_"
 
