@@ -33,13 +33,10 @@ from estimator_mp.graph import (
   variables,
 )
 from estimator_mp.graph.frames import Frames
-from estimator_mp.graph.ledger import Ledger
-from estimator_mp.lower import copies, lookups
+from estimator_mp.lower import copies, lookups, shards
 from estimator_mp.lower.instantiation import Fetch, Instantiation
-from estimator_mp.lower.splitting import operands, shards
 from estimator_mp.model_axis import decisions
 from estimator_mp.model_axis.inference import Unsplittable
-from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
 from estimator_mp.placement import costs as placement_costs
 from estimator_mp.plan.model_traffic import Traffic
@@ -124,7 +121,7 @@ class ModelPartitioner:
     self._devices_of = devices_of
     self.lookups = lookups.Lookups()
     self._splits: Splits = {}
-    self._handles: dict[tf.Operation, Sequence[tf.Operation]] = {}
+    self._handles: Mapping[tf.Operation, Sequence[tf.Operation]] = {}
     self._starts: dict[tf.Operation, list[str]] = {}  # Of shards.
     self._num_seen = 0  # Ops, when the last ones were split.
 
@@ -175,13 +172,8 @@ class ModelPartitioner:
       layouts, graph_of_all.shapes, self._count, sizes, backward
     )
     traffic.add([op for op in graph_of_all.ops if op in live])
-    tensors = operands.Operands(TABLE, self._devices_of, Ledger(graph))
-    writes: dict[tf.Operation, Sequence[tf.Operation]] = {}
-    of_shards = shards.Shards(tensors, writes)
-    self._handles = {
-      variable: of_shards.make(variable, how)
-      for variable, how in splits.items()
-    }
+    of_shards = shards.Shards(splits, self._devices_of)
+    self._handles = of_shards.handles
     self._defer([op for op in every if _looks_up(op, splits)])
     made = self._instantiate(graph_of_all, layouts, every)
     starts = [op for op in starts if op in layouts.parts]
@@ -193,12 +185,12 @@ class ModelPartitioner:
     found = made.apply([*fetches, *reads, *kept], starts)
     for op in after_writes:
       copies.read_copy(op, found.pop(len(fetches)), self._devices_of(op)[0])
-    for x in kept:
-      tensors.wholes[x.name] = found.pop(len(fetches))
-    for op in starts:
-      writes[op] = [x for x in made.copies(op) if x is not None]
+    wholes = {x.name: found.pop(len(fetches)) for x in kept}
+    writes = {
+      op: [x for x in made.copies(op) if x is not None] for op in starts
+    }
     self._starts = {op: [x.name for x in ops] for op, ops in writes.items()}
-    of_shards.replace_in_collections()
+    of_shards.replace_in_collections(writes, wholes)
     self._num_seen = len(graph.get_operations())
     return SplitGraph(
       found,

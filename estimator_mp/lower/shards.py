@@ -1,0 +1,278 @@
+"""Shards: variables of their own, as slices of those that are split.
+
+A variable that is split keeps its Python object and its handle, which nobody
+runs any more: a phantom. Its shards are variables of their own, which a
+checkpoint holds as slices of the one under the plain name.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from compat.private import graph_edits
+from estimator_mp.graph import (
+  colocation,
+  device_assignment,
+  placed_ops,
+)
+from estimator_mp.graph.definitions import Definitions
+from estimator_mp.model_axis.decisions import ByTurns, Shard
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import variable_pb2
+
+
+class Shards:
+  """The shards of one graph's variables.
+
+  Attributes:
+    splits: How variables are split.
+    handles: The variables of the shards of each.
+  """
+
+  def __init__(
+    self,
+    splits: Mapping[tf.Operation, Shard],
+    devices_of: Callable[[tf.Operation], Sequence[str]],
+  ):
+    """Makes the handles of shards, in the graph of their variables.
+
+    Args:
+      splits: How variables are split, by their ops.
+      devices_of: Returns the devices of a variable's shards.
+    """
+    self.splits = splits
+    self._writes: Mapping[tf.Operation, Sequence[tf.Operation]] = {}
+    self.handles = _handles(splits, devices_of)
+    for variable, shards in self.handles.items():
+      self._place(variable, shards, devices_of(variable))
+
+  def _place(
+    self,
+    variable: tf.Operation,
+    shards: Sequence[tf.Operation],
+    devices: Sequence[str],
+  ) -> None:
+    """Puts shards on their devices, beside those that they are to be beside."""
+    names = colocation.colocated_with(variable)
+    others = [variable.graph.get_operation_by_name(name) for name in names]
+    known = [self.handles[x] for x in others if x in self.handles]
+    for number, (shard, device) in enumerate(zip(shards, devices, strict=True)):
+      graph_edits.set_device(
+        shard, device_assignment.device_function(device)(shard)
+      )
+      beside = [of_one[number].name for of_one in known]
+      graph_edits.set_colocation(shard, [x for x in beside if x != shard.name])
+
+  def replace_in_collections(
+    self,
+    writes: Mapping[tf.Operation, Sequence[tf.Operation]],
+    wholes: Mapping[str, tf.Tensor],
+  ) -> None:
+    """Lets the graph's collections have shards in place of variables.
+
+    Args:
+      writes: The writes of all shards, by that of the variable.
+      wholes: What stands for tensors, by their names.
+    """
+    self._writes = writes
+    graph = tf.compat.v1.get_default_graph()
+    made: dict[str, list[tf.Variable]] = {}
+    for name in graph.get_all_collection_keys():
+      entries = graph.get_collection_ref(name)
+      found: list[Any] = []
+      for entry in entries:
+        if isinstance(entry, tf.Variable):
+          found += self._shards_of(entry, made)
+        elif isinstance(entry, tf.Tensor):
+          found.append(wholes.get(entry.name, entry))
+        else:
+          found.append(entry)
+      entries[:] = found
+
+  def _shards_of(
+    self, variable: Any, made: dict[str, list[tf.Variable]]
+  ) -> list[tf.Variable]:
+    """Returns the shards of a variable, or itself if it is not split."""
+    handle = getattr(variable, "handle", None)
+    split = None if handle is None else self.splits.get(handle.op)
+    if handle is None or split is None:
+      return [variable]
+    if isinstance(split, ByTurns):
+      self._let_load(variable, split)
+      return [variable]
+    if handle.name not in made:
+      self._let_load(variable, split)
+      made[handle.name] = []
+      local = tf.compat.v1.GraphKeys.LOCAL_VARIABLES
+      for shard, size in zip(
+        self._make_variables(variable, split), split.sizes, strict=True
+      ):
+        if size:
+          made[handle.name].append(shard)
+        else:  # That is in no checkpoint.
+          tf.compat.v1.add_to_collection(local, shard)
+    return made[handle.name]
+
+  def _let_load(self, variable: Any, split: Shard) -> None:
+    """Lets `variable.load` write all shards: the variable's own is never run.
+
+    Args:
+      variable: A variable that is split; model_fn may have kept it.
+      split: How it is split.
+    """
+    writes = self._writes.get(variable.initializer)
+    if writes is not None:
+      variable.load = functools.partial(
+        _load, variable.op.name, variable.shape, split, writes
+      )
+
+  def _make_variables(self, variable: Any, split: Shard) -> list[tf.Variable]:
+    """Returns Python's objects for the shards of a variable."""
+    handles = [x.outputs[0] for x in self.handles[variable.op]]
+    first = variable.initializer
+    writes = [*self._writes.get(first, [first] * len(handles))]
+    reads = self._reads(variable, handles)
+    full_shape = variable.shape.as_list()
+    shards = []
+    for i, handle in enumerate(handles):
+      offset = [0] * len(full_shape)
+      shape = list(full_shape)
+      offset[split.axis], shape[split.axis] = split.offsets[i], split.sizes[i]
+      if not split.sizes[i]:
+        writes[i] = self._write_nothing(variable, handle, shape)
+      described = variable_pb2.VariableDef(
+        variable_name=handle.name,
+        initial_value_name=writes[i].inputs[1].name,
+        initializer_name=writes[i].name,
+        snapshot_name=reads[i].name,
+        is_resource=True,
+        trainable=variable.trainable,
+        synchronization=variable.synchronization.value,
+        aggregation=variable.aggregation.value,
+        save_slice_info_def=_slice_of(variable, offset, shape),
+      )
+      shards.append(type(variable).from_proto(described))
+    return shards
+
+  def _write_nothing(
+    self, variable: Any, handle: tf.Tensor, shape: Sequence[int]
+  ) -> tf.Operation:
+    """Returns a first write of a shard without rows, alone."""
+    with (
+      placed_ops.apart_from_caller(f"split/{variable.op.name}"),
+      tf.compat.v1.device(handle.device),
+    ):
+      return tf.raw_ops.AssignVariableOp(
+        resource=handle, value=tf.zeros(shape, variable.dtype.base_dtype)
+      )
+
+  def _reads(
+    self, variable: Any, handles: Sequence[tf.Tensor]
+  ) -> list[tf.Tensor]:
+    """Returns reads of shards, for callers that need their values."""
+    dtype = variable.dtype.base_dtype
+    with placed_ops.apart_from_caller(f"split/{variable.op.name}"):
+      return placed_ops.on_each(
+        [handle.device for handle in handles],
+        lambda x: tf.raw_ops.ReadVariableOp(resource=x, dtype=dtype),
+        handles,
+      )
+
+
+def _handles(
+  splits: Mapping[tf.Operation, Shard],
+  devices_of: Callable[[tf.Operation], Sequence[str]],
+) -> dict[tf.Operation, list[tf.Operation]]:
+  """Returns new variables for the shards of others."""
+  if not splits:
+    return {}
+  definitions = Definitions(next(iter(splits)).graph)
+  names: dict[tf.Operation, list[str]] = {}
+  for variable, split in splits.items():
+    node = variable.node_def
+    shape = tf.TensorShape(node.attr["shape"].shape).as_list()
+    shared_name = node.attr["shared_name"].s.decode() or variable.name
+    for part, size in enumerate(split.sizes):
+      shape[split.axis] = size
+      made = definitions.copy(
+        variable,
+        f"{variable.name}/part_{part}",
+        [],
+        attributes={
+          "shape": tf.TensorShape(shape),
+          "shared_name": f"{shared_name}/part_{part}",
+        },
+      )
+      names.setdefault(variable, []).append(made.rpartition(":")[0])
+  ops = definitions.import_into_graph()
+  return {op: [ops[name] for name in of_one] for op, of_one in names.items()}
+
+
+def _load(
+  name: str,
+  shape: tf.TensorShape,
+  split: Shard,
+  writes: Sequence[tf.Operation],
+  value: Any,
+  session: tf.compat.v1.Session | None = None,
+) -> None:
+  """Writes a variable that is split.
+
+  Args:
+    name: The variable's name.
+    shape: Its shape.
+    split: How it is split; by turns, row r is in shard r % N.
+    writes: The first write of each shard.
+    value: Its new value.
+    session: The session; the default one if that is None.
+
+  Raises:
+    ValueError: If there is no session, or the value has another shape.
+  """
+  session = session or tf.compat.v1.get_default_session()
+  if session is None:
+    raise ValueError(
+      f"{name}.load(value) has no session; pass it as the second argument, or "
+      "call it in `with session.as_default()`"
+    )
+  whole = np.asarray(value)
+  if not shape.is_compatible_with(whole.shape):
+    raise ValueError(
+      f"{name}.load(value) got the shape {list(whole.shape)}; pass "
+      f"{shape.as_list()}"
+    )
+  if isinstance(split, ByTurns):
+    parts = [whole[i :: len(writes)] for i in range(len(writes))]
+  else:
+    parts = np.split(whole, split.offsets[1:], split.axis)
+  values = [write.inputs[1] for write in writes]
+  session.run([*writes], dict(zip(values, parts, strict=True)))
+
+
+def _slice_of(
+  variable: Any, offset: Sequence[int], shape: Sequence[int]
+) -> variable_pb2.SaveSliceInfoDef:
+  """Returns which slice of a variable a checkpoint has of a shard.
+
+  Args:
+    variable: The variable; of one that model_fn itself has partitioned, the
+      checkpoint has a slice already.
+    offset: Where the shard begins in it.
+    shape: The shape of the shard.
+  """
+  described = variable.to_proto()
+  own = described.save_slice_info_def
+  if not described.HasField("save_slice_info_def"):
+    own.full_name = variable.op.name
+    own.full_shape.extend(variable.shape.as_list())
+    own.var_offset.extend([0] * len(shape))
+  return variable_pb2.SaveSliceInfoDef(
+    full_name=own.full_name,
+    full_shape=own.full_shape,
+    var_offset=[
+      begin + more for begin, more in zip(own.var_offset, offset, strict=True)
+    ],
+    var_shape=shape,
+  )
