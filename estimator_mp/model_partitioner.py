@@ -29,6 +29,7 @@ from estimator_mp.graph import (
   batch_inputs,
   frames,
   op_types,
+  placed_ops,
   traversal,
   variables,
 )
@@ -190,6 +191,8 @@ class ModelPartitioner:
       op: [x for x in made.copies(op) if x is not None] for op in starts
     }
     self._starts = {op: [x.name for x in ops] for op, ops in writes.items()}
+    for op, own in writes.items():
+      _write_instead(op, own)
     of_shards.replace_in_collections(writes, wholes)
     self._num_seen = len(graph.get_operations())
     return SplitGraph(
@@ -443,6 +446,26 @@ def _reads(of_model: Iterable[tf.Operation]) -> list[tf.Operation]:
     for reader in variable.outputs[0].consumers()
     if reader.type == "ReadVariableOp"
   ]
+
+
+def _write_instead(
+  op: tf.Operation, writes: Sequence[tf.Operation]
+) -> None:
+  """Lets the first write of a variable be that of all of its shards.
+
+  Args:
+    op: The write, which a program may run by itself.
+    writes: Those of the shards.
+  """
+  first, *others = writes
+  handle, value = first.inputs
+  with placed_ops.apart_from_caller("write"), tf.compat.v1.device(first.device):
+    part = tf.raw_ops.PlaceholderWithDefault(input=value, shape=None)
+  graph_edits.replace_input(op, 0, handle)
+  graph_edits.replace_input(op, 1, part)  # Of any shape, as the whole has.
+  graph_edits.set_control_inputs(op, [*first.control_inputs, *others])
+  graph_edits.set_colocation(op, [])
+  graph_edits.set_device(op, first.device)
 
 
 def _in_collections(graph: tf.Graph) -> list[tf.Tensor]:

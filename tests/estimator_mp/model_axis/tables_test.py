@@ -309,6 +309,26 @@ class ByTurnsTest(parameterized.TestCase):
       np.testing.assert_array_equal(part, value[i::3])
 
 
+class InitializerTest(parameterized.TestCase):
+  @parameterized.parameters("div", "mod", "whole")
+  def test_a_program_runs_it_by_itself(self, by):
+    config = estimator_mp.ShardingConfig("model:3", split=[("table", by)])
+    found = {}
+
+    def look_up(features):
+      found["table"] = v1.get_variable("table", [11, 4], use_resource=True)
+      return [tf.gather(found["table"], features["id"])]
+
+    model_fn = table_models.make_model_fn(look_up)
+    with table_models.built(model_fn, config) as (graph, _):
+      value = found["table"].read_value()
+      graph.finalize()
+      session_config = estimator_mp.run_config(config).session_config
+      with v1.Session(graph=graph, config=session_config) as session:
+        session.run(found["table"].initializer)
+        self.assertEqual(session.run(value).shape, (11, 4))
+
+
 class WholeTest(parameterized.TestCase):
   """Tables that are on one device each."""
 
