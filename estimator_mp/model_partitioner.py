@@ -134,6 +134,7 @@ class ModelPartitioner:
     may_follow: Callable[[tf.Operation], bool] = lambda variable: False,
     is_asked: Callable[[tf.Operation], bool] = lambda variable: False,
     is_drawn: Callable[[tf.Operation], bool] = lambda write: False,
+    draws_itself: Callable[[tf.Operation], bool] = lambda op: False,
   ) -> SplitGraph:
     """Splits variables of a finished graph, and what is computed of them.
 
@@ -147,6 +148,8 @@ class ModelPartitioner:
       is_asked: Whether a user has said how a variable is split.
       is_drawn: Whether shards draw their own initial values in place of slices
         of the plain one, which an op writes.
+      draws_itself: Whether parts draw random numbers of their own in place of
+        an op of a step.
 
     Raises:
       Unsplittable: If one that a user wants split has to stay whole.
@@ -162,7 +165,9 @@ class ModelPartitioner:
       every,
       [*fetches, *starts, *_reads(of_model)],
       self._inputs,
-      drawn={op for op in drawn if op.type in op_types.RANDOM},
+      drawn={op for op in drawn if op.type in op_types.RANDOM}.union(
+        filter(draws_itself, live)
+      ),
     )
     sizes = placement_costs.nominal_bytes(graph_of_all.ops)
     splits, layouts = _settled(
@@ -448,9 +453,7 @@ def _reads(of_model: Iterable[tf.Operation]) -> list[tf.Operation]:
   ]
 
 
-def _write_instead(
-  op: tf.Operation, writes: Sequence[tf.Operation]
-) -> None:
+def _write_instead(op: tf.Operation, writes: Sequence[tf.Operation]) -> None:
   """Lets the first write of a variable be that of all of its shards.
 
   Args:

@@ -316,6 +316,7 @@ class Partitioner:
         or max(map(shapes.tensor_bytes, write.inputs), default=0)
         > config.plain_initial_bytes
       ),
+      self._draws_in_slices,
     )
     self.splits = made.plan
     for gather in made.plan.gathers:

@@ -104,13 +104,6 @@ def _random(step: PartedStep) -> str:
   names = [op.name for op in step.ops if op.type in op_types.RANDOM]
   if not names:
     return ""
-  parts = step.config.create_mesh().axis_size("model")
-  if parts > 1:
-    return (
-      f"random ops ({_names(names)}) draw what is split in {parts} parts, each "
-      "with numbers of its own; compare without them, such as with a dropout "
-      "rate of 0"
-    )
   return (
     f"random ops ({_names(names)}) draw other numbers, as they have no seed "
     "of their own; give them one"

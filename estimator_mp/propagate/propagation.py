@@ -515,7 +515,7 @@ class Propagation:
         labels = rule.outputs[how.output] or ()
         shape = self._shapes.shape(op.outputs[how.output]) or ()
         sizes = dict(zip(labels, shape, strict=False))
-        found = {label: self._starts_with(op, x) for label, x in sizes.items()}
+        found = {label: self._starts(x) for label, x in sizes.items()}
       elif rule.labels(index) and op.type in _WORTH_SPLITTING:
         rows = rule.labels(index)[0]
         found = {rows: self._rows(op.inputs[index])}
@@ -524,15 +524,6 @@ class Propagation:
       for label, partition in found.items():
         if label is not None and partition is not None:
           yield label, partition
-
-  def _starts_with(self, op: tf.Operation, size: Size) -> Partition | None:
-    """Returns into what parts a dimension is split that an op begins."""
-    if op.type in op_types.RANDOM:
-      # As good as those of any others, if the size is the same by chance.
-      for root in self._roots.values():
-        if root.partition.whole == size:
-          return root.partition
-    return self._starts(size)
 
   def _candidates(
     self, op: tf.Operation, rule: Rule, layouts: Sequence[Layout]

@@ -316,13 +316,6 @@ class PartingTest(parameterized.TestCase):
     tiers.sample(
       [
         (
-          "random_shards",
-          _dropout,
-          estimator_mp.ShardingConfig("model:2", split=[("^first$", 1)]),
-          "random ops (dropout/random_uniform/RandomUniform) draw what is "
-          "split in 2 parts",
-        ),
-        (
           "batch_norm",
           _batch_norm,
           dataclasses.replace(_FOUR, batch_norm="per_micro_batch"),
