@@ -99,15 +99,13 @@ class DriverTest(parameterized.TestCase):
     self.assertEqual({op.type for op in lookups - step}, {"ConcatV2"})
 
   @parameterized.parameters(
-    ({"mesh": "model:2"},),
     ({"mesh": "stage:2", "cells": "functions", "num_micro_batches": 2},),
     ({"mesh": "data:2", "sparse_as_dense": 2.0},),
     ({"mesh": "stage:2", "aggregation": "horovod"},),
   )
   def test_what_it_does_not_know_is_left_to_the_conductor(self, options):
     config = estimator_mp.ShardingConfig(**options)
-    mesh = config.create_mesh()
-    self.assertFalse(driver.partitions(config, mesh, has_servers=False))
+    self.assertFalse(driver.partitions(config, has_servers=False))
 
   def test_inputs_of_different_numbers_of_examples(self):
     """Nothing cuts the second, whose size alone is read."""
@@ -266,10 +264,9 @@ class DriverTest(parameterized.TestCase):
 
   def test_what_is_compared_with_it_is_the_conductors(self):
     config = _config("stage:2")
-    mesh = config.create_mesh()
 
     def partitions(has_servers=False):
-      return driver.partitions(config, mesh, has_servers)
+      return driver.partitions(config, has_servers)
 
     self.assertTrue(partitions())
     self.assertFalse(partitions(has_servers=True))
