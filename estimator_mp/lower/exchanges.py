@@ -238,30 +238,45 @@ def _batch_norm_grad(
 
 
 class _Classes(_Parts):
-  """The logits of an op that compares classes, each part of which has some."""
+  """The logits of an op that compares classes, each part of which has some.
+
+  Half floats are read as numbers of 32 bits. Logits of a part may all be minus
+  infinity, as those that are masked are: its largest one is none then.
+  """
 
   def __init__(self, op: tf.Operation, logits: Sequence[str], slices: Slices):
     super().__init__(op, slices)
-    self._dtype = op.inputs[0].dtype
+    self._own = op.inputs[0].dtype
+    self._dtype = tf.float64 if self._own == tf.float64 else tf.float32
     self._scope = f"exchange/{op.name}"
     self._definitions = slices.definitions
     self._last = self.ops.constant([-1], tf.int32)
-    most = self.each(lambda x: self._over("Max", x), logits)
-    sums = self.each(
-      lambda x, y: self._over("Sum", self.ops("Exp", self.ops("Sub", x, y))),
-      logits,
-      most,
+    least = self.ops.constant(self._dtype.min)
+    logits = self.read(logits)
+    most = self.each(
+      lambda x: self.ops("Maximum", self._over("Max", x), least), logits
     )
+    self._shifted = self.each(lambda x, y: self.ops("Sub", x, y), logits, most)
+    self._powers = self.each(lambda x: self.ops("Exp", x), self._shifted)
+    sums = self.each(lambda x: self._over("Sum", x), self._powers)
     most_of_all = most[0]
     for other in most[1:]:
       most_of_all = self.ops("Maximum", most_of_all, other)
-    scaled = [
-      self.ops("Mul", x, self.ops("Exp", self.ops("Sub", y, most_of_all)))
-      for x, y in zip(sums, most, strict=True)
-    ]
-    log = self.ops("AddV2", most_of_all, self.ops("Log", self._added(scaled)))
-    # The logarithms of probabilities.
-    self.logs = self.each(lambda x: self.ops("Sub", x, log), logits)
+    self._gaps = [self.ops("Sub", x, most_of_all) for x in most]
+    self._total = self._added(
+      [
+        self.ops("Mul", x, self.ops("Exp", gap))
+        for x, gap in zip(sums, self._gaps, strict=True)
+      ]
+    )
+
+  def read(self, parts: Sequence[str]) -> list[str]:
+    """Returns parts as numbers that are computed with."""
+    return self.each(lambda x: self.ops.cast(x, self._own, self._dtype), parts)
+
+  def made(self, parts: Sequence[str]) -> list[str]:
+    """Returns parts in their own type."""
+    return self.each(lambda x: self.ops.cast(x, self._dtype, self._own), parts)
 
   @property
   def ops(self) -> _Ops:
@@ -289,7 +304,17 @@ class _Classes(_Parts):
 
   def probabilities(self) -> list[str]:
     """Returns the softmax."""
-    return self.each(lambda x: self.ops("Exp", x), self.logs)
+    shares = [
+      self.ops("RealDiv", self.ops("Exp", gap), self._total)
+      for gap in self._gaps
+    ]
+    return self.each(lambda x, y: self.ops("Mul", x, y), self._powers, shares)
+
+  def logs(self) -> list[str]:
+    """Returns the logarithm of the softmax."""
+    log = self.ops("Log", self._total)
+    above = [self.ops("Sub", log, gap) for gap in self._gaps]
+    return self.each(lambda x, y: self.ops("Sub", x, y), self._shifted, above)
 
   def loss(self, labels: Sequence[str]) -> list[list[str]]:
     """Returns cross entropies, and their gradients.
@@ -299,14 +324,15 @@ class _Classes(_Parts):
     """
     terms = self.each(
       lambda x, y: self.ops("MulNoNan", self.ops("Neg", x), y),
-      self.logs,
+      self.logs(),
       labels,
     )
     loss = self.without_classes(self.sum(terms))
     back = self.each(
       lambda x, y: self.ops("Sub", x, y), self.probabilities(), labels
     )
-    return [[loss, x] for x in back]
+    loss = self.ops.cast(loss, self._dtype, self._own)
+    return [[loss, x] for x in self.made(back)]
 
   def one_hot(
     self, op: tf.Operation, labels: str, sizes: Sequence[int]
@@ -397,7 +423,7 @@ def _softmax(
 ) -> list[list[str]]:
   """Each part sends its maximum, and the sum of powers below that."""
   classes = _Classes(op, [x[0] for x in reads], slices)
-  return [[x] for x in classes.probabilities()]
+  return [[x] for x in classes.made(classes.probabilities())]
 
 
 def _log_softmax(
@@ -405,7 +431,7 @@ def _log_softmax(
 ) -> list[list[str]]:
   """The same, and of that the logarithm."""
   classes = _Classes(op, [x[0] for x in reads], slices)
-  return [[x] for x in classes.logs]
+  return [[x] for x in classes.made(classes.logs())]
 
 
 def _cross_entropy(
@@ -413,7 +439,7 @@ def _cross_entropy(
 ) -> list[list[str]]:
   """With Megatron-LM's three numbers a row that each part sends."""
   classes = _Classes(op, [x[0] for x in reads], slices)
-  return classes.loss([x[1] for x in reads])
+  return classes.loss(classes.read([x[1] for x in reads]))
 
 
 def _sparse_cross_entropy(
