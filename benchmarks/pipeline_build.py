@@ -2,9 +2,9 @@
 
 The aims: a graph with 32 micro-batches takes at most 1.5 times as long as one
 with a single one, for an encoder of 4 layers; that of 12 layers on four stages
-takes less than 20 seconds, and its process less than 2 GB, with 16
-micro-batches as ops, and with 256 as calls of functions; and a BERT of six
-layers on `model:4` takes at most 2.5 times the CPU time of the plain model_fn.
+and 16 micro-batches takes less than 20 seconds, and its process less than 2 GB;
+and a BERT of six layers on `model:4` takes at most 2.5 times the CPU time of
+the plain model_fn.
 
     bazel run //benchmarks:pipeline_build
 """
@@ -30,22 +30,19 @@ _PROFILE = flags.DEFINE_integer(
   "profile", 0, "Lines of a profile of the largest graph.", lower_bound=0
 )
 _CASES = (
-  (4, "stage:2", 1, "ops"),
-  (4, "stage:2", 8, "ops"),
-  (4, "stage:2", 32, "ops"),
-  (4, "stage:2", 32, "functions"),
-  (12, "stage:4", 1, "ops"),
-  (12, "stage:4", 16, "ops"),
+  (4, "stage:2", 1),
+  (4, "stage:2", 8),
+  (4, "stage:2", 32),
+  (12, "stage:4", 1),
+  (12, "stage:4", 16),
 )
-# Each in a process of its own, which has held no other graph.
-_LARGE = ((12, "stage:4", 16, "ops"), (12, "stage:4", 256, "functions"))
 _BERT_LAYERS = 6
 
 
-def _build(num_layers, mesh, num_micro_batches, cells):
+def _build(num_layers, mesh, num_micro_batches):
   """Returns the seconds of one call of a model_fn, and the ops of its graph."""
   config = estimator_mp.ShardingConfig(
-    mesh, num_micro_batches=num_micro_batches, cells=cells
+    mesh, num_micro_batches=num_micro_batches
   )
   model_fn = estimator_mp.shard_model_fn(
     encoder.make_model_fn(num_layers), config
@@ -114,43 +111,41 @@ def _bert_on_model_axis():
   )
 
 
-def _name(num_layers, mesh, num_micro_batches, cells):
-  return f"{num_layers} layers, {mesh}, M={num_micro_batches}, {cells}"
+def _name(num_layers, mesh, num_micro_batches):
+  return f"{num_layers} layers, {mesh}, M={num_micro_batches}"
 
 
 def _print(case, seconds, num_ops):
-  num_layers, mesh, num_micro_batches, cells = case
+  num_layers, mesh, num_micro_batches = case
   print(
-    f"{num_layers:6}  {mesh}  {num_micro_batches:13}  {cells:9}  "
+    f"{num_layers:6}  {mesh}  {num_micro_batches:13}  "
     f"{seconds:7.2f}  {num_ops:7}"
   )
 
 
-def _large():
-  """Returns figures of graphs that are each built in an own process."""
-  found = []
-  for case in _LARGE:
-    with concurrent.futures.ProcessPoolExecutor(
-      1, multiprocessing.get_context("spawn")
-    ) as pool:
-      seconds, num_ops, peak = pool.submit(_build_alone, *case).result()
-    _print(case, seconds, num_ops)
-    print(f"        in a process of {peak / 1e6:.0f} MB")
-    found += [
-      figures.Figure(
-        f"{_name(*case)}: {what}",
-        unit,
-        (value,),
-        (aim,),
-        is_lower_better=True,
-        is_aim=True,
-      )
-      for what, unit, value, aim in (
-        ("building alone", "s", seconds, 20.0),
-        ("the process's most bytes", "MB", peak / 1e6, 2000.0),
-      )
-    ]
-  return found
+def _largest():
+  """Returns figures of the largest graph, built in a process of its own."""
+  case = _CASES[-1]
+  with concurrent.futures.ProcessPoolExecutor(
+    1, multiprocessing.get_context("spawn")
+  ) as pool:
+    seconds, num_ops, peak = pool.submit(_build_alone, *case).result()
+  _print(case, seconds, num_ops)
+  print(f"        in a process of {peak / 1e6:.0f} MB")
+  return [
+    figures.Figure(
+      f"{_name(*case)}: {what}",
+      unit,
+      (value,),
+      (aim,),
+      is_lower_better=True,
+      is_aim=True,
+    )
+    for what, unit, value, aim in (
+      ("building alone", "s", seconds, 20.0),
+      ("the process's most bytes", "MB", peak / 1e6, 2000.0),
+    )
+  ]
 
 
 def main(argv):
@@ -158,7 +153,7 @@ def main(argv):
   del argv
   tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
   _build(*_CASES[0])  # What is made once per process.
-  print("layers  mesh     micro-batches  cells      seconds      ops")
+  print("layers  mesh     micro-batches  seconds      ops")
   # In turns: the machine is as busy for all of them.
   builds = [
     {case: _build(*case) for case in _CASES} for _ in range(_REPEATS.value)
@@ -169,19 +164,18 @@ def main(argv):
     _print(case, statistics.median(rounds), builds[0][case][1])
     found.append(figures.Figure(f"{_name(*case)}: building", "s", rounds))
   one = min(build[_CASES[0]][0] for build in builds)
-  for case in _CASES[2:4]:
-    least = min(build[case][0] for build in builds)
-    found.append(
-      figures.Figure(
-        f"{_name(*case)} / M=1: building, the least of each",
-        "",
-        (least / one,),
-        (1.5,),
-        is_lower_better=True,
-        is_aim=True,
-      )
+  least = min(build[_CASES[2]][0] for build in builds)
+  found.append(
+    figures.Figure(
+      f"{_name(*_CASES[2])} / M=1: building, the least of each",
+      "",
+      (least / one,),
+      (1.5,),
+      is_lower_better=True,
+      is_aim=True,
     )
-  figures.save([*found, _bert_on_model_axis(), *_large()])
+  )
+  figures.save([*found, _bert_on_model_axis(), *_largest()])
   if _PROFILE.value:
     profile = cProfile.Profile()
     profile.runcall(_build, *_CASES[-1])

@@ -52,7 +52,6 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "num_micro_batches": 4,
     "weight_gradients": "batched",
   },
-  "functions": {"mesh": _STAGES, "num_micro_batches": 4, "cells": "functions"},
   "recomputed": {
     "mesh": _STAGES,
     "num_micro_batches": 4,

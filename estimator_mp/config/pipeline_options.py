@@ -46,9 +46,6 @@ class PipelineOptions(MeshOptions):
       more bytes than the gradient. If the graph does not have a static batch
       size, "auto" is "each"; ops whose activations are recomputed always use
       "each".
-    cells: Representation of micro-batches after the first: "ops" repeats the
-      ops; "functions" is a function call per cell, so that a graph of hundreds
-      of micro-batches is built, and starts, in seconds.
     transfer_dtype: Data type in which stages send each other activations and
       their gradients in training: "float32" sends them unchanged; "float16" and
       "bfloat16" cast float32 tensors before they are sent, and cast them back.
@@ -96,12 +93,6 @@ class PipelineOptions(MeshOptions):
     " several micro-batches, which keeps more activations; auto: as many as"
     " take no more bytes than the gradient.",
     choices=("auto", "each", "batched"),
-  )
-  cells: str = _option(
-    "ops",
-    "Representation of micro-batches after the first: repeated ops, or function"
-    " calls per cell, for graphs of hundreds of micro-batches.",
-    choices=("ops", "functions"),
   )
   transfer_dtype: str = _option(
     "float32",

@@ -8,11 +8,9 @@ import dataclasses
 from collections.abc import (
   Callable,
   Collection,
-  Hashable,
   Mapping,
   Sequence,
 )
-from types import MappingProxyType
 from typing import Any
 
 from compat.private import graph_edits
@@ -23,7 +21,7 @@ from estimator_mp.graph import (
   op_types,
   variables,
 )
-from estimator_mp.graph.calls import contraction, functions
+from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
 
@@ -66,8 +64,6 @@ class _Template:
     renames: Edits by the number of a clone, with the index of the node.
     redraws: Edits by the number of a micro-batch, with the index of the node.
     devices: The devices of ops that have one, with the index of the node.
-    calls: The calls among them, with the index of the node.
-    members: The names of the calls that ops are part of, by the ops' names.
   """
 
   seeds: Mapping[str, tf.Operation]
@@ -79,10 +75,6 @@ class _Template:
   renames: list[tuple[int, _Edit]] = dataclasses.field(default_factory=list)
   redraws: list[tuple[int, _Edit]] = dataclasses.field(default_factory=list)
   devices: list[tuple[int, str]] = dataclasses.field(default_factory=list)
-  calls: list[tuple[int, contraction.Call]] = dataclasses.field(
-    default_factory=list
-  )
-  members: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Clones:
@@ -103,9 +95,6 @@ class Clones:
     self._tensors: list[dict[str, tf.Tensor]] = [{} for _ in homes]
     self._ops: list[dict[str, tf.Operation]] = [{} for _ in homes]
     self._functions: functions.Functions | None = None
-    # The names of the calls that ops are part of, by the ops' names.
-    self._members: dict[str, str] = {}
-    self._defined: set[str] = set()  # The functions that are called.
 
   def home(
     self,
@@ -135,9 +124,7 @@ class Clones:
       known[tensor.name] = copy
 
   def __contains__(self, tensor: tf.Tensor) -> bool:
-    return bool(self._tensors) and (
-      tensor.name in self._tensors[0] or tensor.op.name in self._members
-    )
+    return bool(self._tensors) and tensor.name in self._tensors[0]
 
   def of(self, tensor: tf.Tensor) -> list[tf.Tensor]:
     """Returns what stands for a tensor in each clone; itself if it is shared.
@@ -154,13 +141,13 @@ class Clones:
     return known
 
   def op(self, index: int, op: tf.Operation) -> tf.Operation:
-    """Returns the copy of an op, or the call that it is part of.
+    """Returns the copy of an op.
 
     Args:
       index: Which clone.
       op: An op that was cloned.
     """
-    return self._ops[index][self._members.get(op.name, op.name)]
+    return self._ops[index][op.name]
 
   def device(self, index: int, op: tf.Operation) -> str:
     """Returns the device that stands for that of an op.
@@ -171,51 +158,28 @@ class Clones:
     """
     return self._homes[index].device(op.device)
 
-  def name_in_clones(self, op: tf.Operation) -> str:
-    """Returns the name of the call that an op is part of, or its own.
-
-    Args:
-      op: An op of the first micro-batch.
-    """
-    return str(self._members.get(op.name, op.name))
-
-  def add(
-    self,
-    ops: Sequence[tf.Operation],
-    groups: Mapping[tf.Operation, Hashable] = MappingProxyType({}),
-    wanted: Collection[tf.Operation] = (),
-  ) -> None:
+  def add(self, ops: Sequence[tf.Operation]) -> None:
     """Clones ops of the default graph, with their devices.
 
     A random op draws numbers of its own for each clone; see `draws`.
 
     Args:
       ops: Ops whose inputs are cloned already, or in `ops`, or shared.
-      groups: The groups of those that a clone has as a call only; see
-        `grouping`. Nothing else is made of an op inside of it later on.
-      wanted: Those whose outputs are going to be read, besides what reads them
-        now.
 
     Raises:
       ValueError: If a function has a state that cannot be shared or cloned.
     """
     if not ops:
       return
-    template = self._template(ops, groups, wanted)
-    self._members |= template.members
+    template = self._template(ops)
     bound = [
       (op.name, op.device)
       for op in ops
       if op.device and any(map(op_types.is_handle, op.inputs))
     ]
-    outputs = [
-      (op.name, [t.name for t in op.outputs])
-      for op in ops
-      if op.name not in template.members
-    ] + [(call.node.name, call.results) for _, call in template.calls]
-    together = self._imported_together(template) if template.calls else []
+    outputs = [(op.name, [t.name for t in op.outputs]) for op in ops]
     for index, home in enumerate(self._homes):
-      copies = together[index] if together else self._imported(template, index)
+      copies = self._imported(template, index)
       of_clone, tensors = self._ops[index], self._tensors[index]
       of_clone.update(copies)
       for name, device in bound:
@@ -226,18 +190,11 @@ class Clones:
         tensors.update(zip(of_op, copies[name].outputs, strict=True))
       for name, shared in template.waits.items():
         others = [
-          of_clone.get(self._members.get(c.name, c.name))
-          or home.ops.get(c.name, c)
-          for c in shared
+          of_clone.get(c.name) or home.ops.get(c.name, c) for c in shared
         ]
         graph_edits.add_control_inputs(of_clone[name], others)
 
-  def _template(
-    self,
-    ops: Sequence[tf.Operation],
-    groups: Mapping[tf.Operation, Hashable],
-    wanted: Collection[tf.Operation],
-  ) -> _Template:
+  def _template(self, ops: Sequence[tf.Operation]) -> _Template:
     """Returns what is imported for each clone of ops."""
     inside = {op.name for op in ops}
     draws_anew = any(home.number for home in self._homes)
@@ -245,15 +202,7 @@ class Clones:
     template = _Template(seeds)
     versions = tf.compat.v1.get_default_graph().graph_def_versions
     template.definition.versions.CopyFrom(versions)
-    self._add_calls(template, ops, groups, wanted)
-    results = {
-      result: f"{call.node.name}:{index}"
-      for _, call in template.calls
-      for index, result in enumerate(call.results)
-    }
     for op in ops:
-      if op.name in template.members:
-        continue
       index = len(template.definition.node)
       node = op.node_def
       shared = [c for c in op.control_inputs if c.name not in inside]
@@ -262,8 +211,6 @@ class Clones:
         kept = [x for x in node.input if x[0] != "^" or x[1:] in inside]
         del node.input[:]
         node.input.extend(kept)
-      if groups:
-        _refer_to_calls(op, node, results, template.members)
       if node.device:
         node.attr.pop(_COLOCATION, None)
         template.devices.append((index, node.device))
@@ -283,54 +230,6 @@ class Clones:
       template.definition.node.append(node)
     return template
 
-  def _add_calls(
-    self,
-    template: _Template,
-    ops: Sequence[tf.Operation],
-    groups: Mapping[tf.Operation, Hashable],
-    wanted: Collection[tf.Operation],
-  ) -> None:
-    """Adds a call for each group of ops to what is imported."""
-    members: dict[Hashable, list[tf.Operation]] = {}
-    for op in ops:
-      if op in groups:
-        members.setdefault(groups[op], []).append(op)
-    own = {
-      op: f"{of_call[0].name}/cell"
-      for of_call in members.values()
-      for op in of_call
-    }
-    results: dict[str, str] = {}
-    read = {}
-    for group, of_call in members.items():
-      read[group] = contraction.results_of(of_call, groups, wanted)
-      for index, tensor in enumerate(read[group]):
-        results[tensor.name] = f"{own[of_call[0]]}:{index}"
-    inside = set(ops)
-
-    def refer(tensor: tf.Tensor) -> str:
-      if tensor.op not in inside:
-        template.outside[tensor.name] = tensor
-      return str(results.get(tensor.name, tensor.name))
-
-    for group, of_call in members.items():
-      name = own[of_call[0]]
-      nodes = [op.node_def for op in of_call]
-      device = of_call[0].device
-      call = contraction.call_of(
-        name, device, of_call, nodes, read[group], refer
-      )
-      waits = {c for op in of_call for c in op.control_inputs}
-      for before in sorted(waits - set(of_call), key=lambda x: x.name):
-        if before in inside:
-          call.node.input.append(f"^{own.get(before, before.name)}")
-        else:
-          template.waits.setdefault(name, []).append(before)
-      template.devices.append((len(template.definition.node), device))
-      template.calls.append((len(template.definition.node), call))
-      template.definition.node.append(call.node)
-      template.members.update((op.name, name) for op in of_call)
-
   def _imported(
     self, template: _Template, index: int
   ) -> dict[str, tf.Operation]:
@@ -342,41 +241,10 @@ class Clones:
       tf.compat.v1.device(None),
       tf.control_dependencies(None),
     ):
-      contraction.define(library)
+      functions.define(library)
       return graph_edits.import_ops(
         template.definition, inputs, self._homes[index].scope
       )
-
-  def _imported_together(
-    self, template: _Template
-  ) -> list[dict[str, tf.Operation]]:
-    """Returns the ops of all clones at once; see `_imported`.
-
-    TensorFlow looks at all ops of a graph whenever some are imported. That is
-    more than it does for a clone itself, if that is a few calls.
-    """
-    whole = tf.compat.v1.GraphDef(versions=template.definition.versions)
-    inputs: dict[str, tf.Tensor] = {}
-    prefixes = []
-    library = tf.compat.v1.GraphDef().library
-    with (
-      tf.compat.v1.name_scope(None),
-      tf.compat.v1.device(None),
-      tf.control_dependencies(None),
-    ):
-      for index, home in enumerate(self._homes):
-        library.MergeFrom(self._edit(template, index))
-        outside = self._inputs(template, index)
-        with tf.compat.v1.name_scope(home.scope) as prefix:
-          prefixes.append(prefix)
-        inputs |= {tensor.name: tensor for tensor in outside.values()}
-        contraction.add_with_prefix(whole, template.definition, prefix, outside)
-      contraction.define(library)
-      made = graph_edits.import_ops(whole, inputs, "")
-    names = [node.name for node in template.definition.node]
-    return [
-      {name: made[prefix + name] for name in names} for prefix in prefixes
-    ]
 
   def _inputs(self, template: _Template, index: int) -> dict[str, tf.Tensor]:
     """Returns what a clone reads from outside of the template, by name."""
@@ -399,13 +267,6 @@ class Clones:
     library = tf.compat.v1.GraphDef().library
     if self._functions is not None:
       library.MergeFrom(self._functions.take())
-    for node, call in template.calls:
-      function = call.on(lambda device: device and home.device(device))
-      name = function.signature.name
-      definition.node[node].attr["f"].func.name = name
-      if name not in self._defined:
-        self._defined.add(name)
-        library.function.append(function)
     return library
 
   def _differs(self, tensor: tf.Tensor, inside: Collection[str]) -> bool:
@@ -462,20 +323,6 @@ class Clones:
 def _seed_name(op: tf.Operation) -> str:
   """Returns the name of what stands for the seed while an op is imported."""
   return f"{op.name}/seed"
-
-
-def _refer_to_calls(
-  op: tf.Operation,
-  node: tf.compat.v1.NodeDef,
-  results: Mapping[str, str],
-  members: Mapping[str, str],
-) -> None:
-  """Lets a definition read the results of calls in the place of ops."""
-  for position, tensor in enumerate(op.inputs):
-    node.input[position] = results.get(tensor.name, node.input[position])
-  for position in range(len(op.inputs), len(node.input)):
-    name = node.input[position].removeprefix("^")
-    node.input[position] = f"^{members.get(name, name)}"
 
 
 def _device_of_group(op: tf.Operation, inside: Collection[str]) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.config.schedules.schedule import Cell
 from estimator_mp.graph import clones as clones_lib
-from estimator_mp.graph.calls import sums
 from estimator_mp.pipeline import cells, weight_products
 
 import tensorflow as tf
@@ -141,44 +140,6 @@ class Accumulation:
         cell = Cell(of_pass.stage, group[-1], of_pass.phase)
         self._sums.setdefault((replica, cell), []).extend(ends)
     return total
-
-  def totals_by_calls(
-    self,
-    gradients: Sequence[tf.Tensor],
-    passes: Mapping[tf.Operation, cells.Pass],
-    elsewhere: Collection[tf.Operation],
-  ) -> dict[str, list[tf.Tensor]]:
-    """Returns the sums of those gradients that calls can add up.
-
-    Args:
-      gradients: Those of the first micro-batch of replica 0.
-      passes: As for `totals`.
-      elsewhere: As for `totals`.
-
-    Returns:
-      For each replica its sum, by the name of the gradient.
-    """
-    groups: dict[tuple[cells.Pass, str], dict[str, tf.Tensor]] = {}
-    for gradient in gradients:
-      of_pass = passes.get(gradient.op)
-      if of_pass is None or gradient.op in elsewhere or self._count == 1:
-        continue
-      if gradient in self._clones:
-        key = (of_pass, gradient.device)
-        groups.setdefault(key, {})[gradient.name] = gradient
-    found: dict[str, list[tf.Tensor]] = {}
-    for (of_pass, _), of_group in groups.items():
-      copies = [self._by_replica(x) for x in of_group.values()]
-      order = self._schedule.micro_batches(of_pass.stage, of_pass.phase)
-      for replica, of_replica in enumerate(zip(*copies, strict=True)):
-        lists = [[of_one[m] for of_one in of_replica] for m in order]
-        totals, calls = sums.add_up(lists, lists[0][0].device)
-        for micro_batch, call in zip(order[1:], calls, strict=True):
-          cell = Cell(of_pass.stage, micro_batch, of_pass.phase)
-          self._sums.setdefault((replica, cell), []).append(call)
-        for name, total in zip(of_group, totals, strict=True):
-          found.setdefault(name, []).append(total)
-    return found
 
   def _of_replica(
     self,

@@ -99,7 +99,6 @@ class DriverTest(parameterized.TestCase):
     self.assertEqual({op.type for op in lookups - step}, {"ConcatV2"})
 
   @parameterized.parameters(
-    ({"mesh": "stage:2", "cells": "functions", "num_micro_batches": 2},),
     ({"mesh": "data:2", "sparse_as_dense": 2.0},),
     ({"mesh": "stage:2", "aggregation": "horovod"},),
   )

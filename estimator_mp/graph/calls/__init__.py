@@ -1,8 +1,5 @@
-"""Calls: ops of a slice as functions, one definition for all its clones.
+"""Calls: what functions an op runs, and what stands for them in slices.
 
-`functions` says which functions an op runs, and copies them for slices.
-
-In: ops, which are grouped (`grouping`), each group of which may be computed at
-once. Out: a definition with a call in the place of each group (`contraction`),
-and the functions that are called.
+`functions` says which functions an op runs, and copies them for slices;
+`inlining` puts their ops in the place of calls.
 """

@@ -144,6 +144,21 @@ def _forget_element_sizes(function: Any, size: int) -> None:
     node.input[2] = f"{forgotten.name}:output:0"
 
 
+def define(library: Any) -> None:
+  """Adds functions to the default graph; what is there already stays.
+
+  Args:
+    library: The functions (a `FunctionDefLibrary`).
+  """
+  if not library.function:
+    return
+  graph = tf.compat.v1.get_default_graph()
+  definition = tf.compat.v1.GraphDef(
+    library=library, versions=graph.graph_def_versions
+  )
+  tf.graph_util.import_graph_def(definition, name="")
+
+
 class Functions:
   """The functions of a graph, once more for further micro-batches."""
 

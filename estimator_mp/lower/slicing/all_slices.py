@@ -9,7 +9,6 @@ update               each replica keeps its variables equal
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 from compat.private import graph_edits
 from estimator_mp import mesh as mesh_lib
@@ -18,7 +17,6 @@ from estimator_mp.config import sharding_config
 from estimator_mp.config.schedules.schedule import Cell, Schedule
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import op_types, traversal
-from estimator_mp.graph.calls import grouping
 from estimator_mp.graph.ledger import Ledger, Role, made_in
 from estimator_mp.lower import accumulation, ordering, recompute
 from estimator_mp.lower import replicas as replicas_lib
@@ -191,14 +189,13 @@ class AllSlices:
       self._replicas.mirror(
         self._shared([x for x in read if x not in inside], inside)
       )
-      self._clone(runs, own, plan)
+      self._clone(own, plan)
       ends = ends_lib.Ends(
         self._slices,
         self._clones,
         self._replicas,
         self._ledger,
         accumulation.Accumulation(self._clones, plan.schedule),
-        self._config.cells == "functions",
       )
       summed = ends.fill(zero.bridges, runs)
       self._sums = ends.sums
@@ -315,28 +312,11 @@ class AllSlices:
     return traversal.in_order([*plan.own, *made])
 
   def _clone(
-    self,
-    runs: Sequence[Run],
-    own: Sequence[tf.Operation],
-    plan: finish_plan.FinishPlan,
+    self, own: Sequence[tf.Operation], plan: finish_plan.FinishPlan
   ) -> None:
     """Makes the other slices."""
-    groups: Mapping[tf.Operation, Any] = {}
-    if self._config.cells == "functions" and not plan.policy.kept:
-      keys = {
-        op: (number, of_op, op.device)
-        for number, run in enumerate(runs)
-        for op, of_op in run.passes.items()
-        if op.device
-      }
-      groups = grouping.groups_of(own, keys)
-    read = {x.source.op for x in self._bridges.all.values()}
-    made = [
-      x.op for run in plan.runs for y in run.gradients for x in run.made_of(y)
-    ]
-    made += [part.op for _, part in plan.late_reads.joined]
     with self._ledger.creating(Role.PASS):
-      self._clones.add(own, groups, frozenset([*read, *made]))
+      self._clones.add(own)
     slices = range(self._slices.count)
     kept = [x for x in slices if x % self._count in plan.policy.kept]
     recompute.keep(plan.recomputation, self._clones, kept)

@@ -38,7 +38,6 @@ class Ends:
     replicas: Replicas,
     ledger: Ledger,
     alone: Accumulation,
-    by_calls: bool,
   ):
     """Starts when there are all slices.
 
@@ -48,7 +47,6 @@ class Ends:
       replicas: The replicas of the model.
       ledger: The ledger of the ops that lowering makes in the graph.
       alone: Adds up gradients that are part of no segment.
-      by_calls: Whether functions add gradients up where they can.
     """
     self.sums: list[tuple[GradientSum, ...]] = []
     self._slices = slices
@@ -56,7 +54,6 @@ class Ends:
     self._replicas = replicas
     self._ledger = ledger
     self._alone = alone
-    self._by_calls = by_calls
 
   def fill(
     self,
@@ -124,7 +121,7 @@ class Ends:
         known: dict[tf.Operation, Sequence[gradient_lib.Gradient]] = {}
         for run in runs:
           own = [x for x in run.gradients if x.op in dense]
-          known |= run.totals(own, self._by_calls) if own else {}
+          known |= run.totals(own) if own else {}
         parts: list[Sequence[gradient_lib.Gradient]] = []
         for bridge in bridges:
           if bridge.together is not None:

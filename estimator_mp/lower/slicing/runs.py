@@ -72,24 +72,18 @@ class Run:
     )
 
   def totals(
-    self, bridges: Sequence[Bridge], by_calls: bool
+    self, bridges: Sequence[Bridge]
   ) -> dict[tf.Operation, Sequence[gradient_lib.Gradient]]:
     """Returns the sums of gradients over the slices of each replica.
 
     Args:
       bridges: Some of `gradients`, which are not sparse.
-      by_calls: Whether functions add them up where they can.
 
     Returns:
       For each bridge's op that of each replica.
     """
     turns, elsewhere = self._turns()
     products = self._plan.products
-    plain = [x for x in bridges if x.op not in products]
-    known: dict[str, list[tf.Tensor]] = {}
-    if by_calls:
-      sources = [x.source for x in plain]
-      known = self._accumulation.totals_by_calls(sources, turns, elsewhere)
     found: dict[tf.Operation, Sequence[gradient_lib.Gradient]] = {}
     for bridge in bridges:
       product = products.get(bridge.op)
@@ -99,8 +93,6 @@ class Run:
         )
         of_product = self._accumulation.totals_of_products(product, of_pass)
         found[bridge.op] = of_product
-      elif bridge.source.name in known:
-        found[bridge.op] = known[bridge.source.name]
       else:
         found[bridge.op] = self._accumulation.totals(
           bridge.source, turns, elsewhere
@@ -148,8 +140,6 @@ class Run:
       number = replica * schedule.num_micro_batches + micro_batch
       return op if number == 0 else clones.op(number - 1, op)
 
-    # Those of clones: a call stands for several ops.
-    ones = {clones.name_in_clones(op): op for op in self.passes}.values()
     for replica, of_replica in enumerate(of_replicas):
       own = functools.partial(op_of, replica)
       ordering.order_cells(
@@ -160,8 +150,7 @@ class Run:
         self._accumulation.sums_elsewhere(replica),
       )
       for micro_batch in range(schedule.num_micro_batches):
-        is_first = replica == 0 and micro_batch == 0
-        for op in self.passes if is_first else ones:
+        for op in self.passes:
           copy = own(micro_batch, op)
           if copy is not None:
             of_op = self.passes[op]

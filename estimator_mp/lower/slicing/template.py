@@ -7,7 +7,7 @@ from typing import Any
 
 from compat.private import graph_edits, graph_reads
 from estimator_mp.graph import op_types, shapes
-from estimator_mp.graph.calls import contraction, functions
+from estimator_mp.graph.calls import functions
 from estimator_mp.graph.ledger import Ledger, Role
 from estimator_mp.lower.slicing import bridges as bridges_lib
 from estimator_mp.lower.slicing import composites
@@ -330,7 +330,7 @@ class Template:
       )
       self._functions.update(made)
     if library.function:
-      contraction.define(library)
+      functions.define(library)
 
   def _read(self, op: tf.Operation, tensor: tf.Tensor, reads: Any) -> tf.Tensor:
     """Returns what slice 0 reads in place of a tensor."""

@@ -27,8 +27,6 @@ _REPLICAS = {
 _MODELS = catalogue.tagged("pairs")
 # They have fewer layers than two devices have virtual stages.
 _SHALLOW = catalogue.tagged("shallow")
-# They ask for gradients twice, which cells as functions refuse.
-_TWO_REQUESTS = catalogue.tagged("two_requests")
 _FACTORS = {
   "model": (*_MODELS,),
   "mesh": (
@@ -44,7 +42,6 @@ _FACTORS = {
   "rounds": (1, 2),
   "recompute": ("never", "except_last", "always"),
   "weight_gradients": ("auto", "each", "batched"),
-  "cells": ("ops", "functions"),
   "replicas": (*_REPLICAS,),
 }
 
@@ -69,8 +66,6 @@ def _go_together(model, **options):
   """Whether there is such a case, and all of its options count."""
   if model in _SHALLOW and options["schedule"] in _VIRTUAL:
     return False
-  if model in _TWO_REQUESTS and options["cells"] == "functions":
-    return False
   return _is_there(**options)
 
 
@@ -80,11 +75,9 @@ def _is_there(**options):
   is_cut = options["micro_batches"] > 1 or options["rounds"] > 1
   without_effect = []
   if "stage" not in options["mesh"] or not is_cut:
-    without_effect += ["schedule", "recompute", "weight_gradients", "cells"]
+    without_effect += ["schedule", "recompute", "weight_gradients"]
   if "data" not in options["mesh"]:
     without_effect.append("replicas")
-  if options["recompute"] == "except_last" and options["cells"] == "functions":
-    return False
   if any(options[name] != _FACTORS[name][0] for name in without_effect):
     return False
   return _config(**options) is not None

@@ -351,12 +351,12 @@ _enter(
 )
 _enter(
   two_optimizers,
-  "network dense pairs two_requests",
+  "network dense pairs",
   ((r"^wide/", 0), (r"^deep/dense/", 1), (r"^deep/", 2)),
 )
 _enter(
   canned,
-  "network table pairs two_requests",
+  "network table pairs",
   ((r"^linear/", 0), (r"^dnn/(input|hiddenlayer_0)", 1), (r"^dnn/", 2)),
 )
 _enter(cnn_without_randomness, "conv pairs", _CNN_RULES)

@@ -97,7 +97,7 @@ def loops(features, labels, mode):
   return parts.spec(mode, parts.mean_loss(labels, _logits(net)))
 
 
-@registry.of_rows("x", tags="pairs shallow two_requests")
+@registry.of_rows("x", tags="pairs shallow")
 def gan(features, labels, mode):
   """The generator's loss is made after the discriminator's update."""
   del labels
@@ -128,7 +128,7 @@ def gan(features, labels, mode):
   return parts.spec(mode, judge_loss + generator_loss, train_op)
 
 
-@registry.of_rows("x", tags="pairs shallow two_requests")
+@registry.of_rows("x", tags="pairs shallow")
 def gradient_penalty(features, labels, mode):
   """The gradient with respect to the inputs is part of the loss."""
   x = features["x"]

@@ -168,11 +168,6 @@ class PrefetchingTest(parameterized.TestCase):
             "recompute": "always",
           },
         ),
-        (
-          "functions",
-          "mlp_adam",
-          {"mesh": "stage:2", "num_micro_batches": 3, "cells": "functions"},
-        ),
       ]
     )
   )
