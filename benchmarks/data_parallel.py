@@ -68,7 +68,6 @@ estimator_mp.define_sharding_flags(
     "optimizer_state",
     "aggregation",
     "bucket_bytes",
-    "sparse_as_dense",
   ),
   mesh="data:2",
 )

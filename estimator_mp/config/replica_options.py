@@ -40,9 +40,6 @@ class ReplicaOptions(MeshOptions):
       all, "float16" and "bfloat16" all in half precision, "top_k" the largest
       entries. The residual of a step is added to the next step's gradient.
     top_k_fraction: Fraction of the entries that "top_k" sends.
-    sparse_as_dense: Fraction of the table's rows, counted over all replicas,
-      from which on a sparse gradient is summed as a dense one; None: never. It
-      changes how repeated rows count in clipping by a global norm.
   """
 
   variables: str = _option(
@@ -89,11 +86,6 @@ class ReplicaOptions(MeshOptions):
   top_k_fraction: float = _option(
     0.01, "Fraction of the entries that --compression=top_k sends."
   )
-  sparse_as_dense: float | None = _option(
-    None,
-    "Fraction of a table's rows from which on a sparse gradient is summed as a"
-    " dense one; by default never.",
-  )
 
   def check_replicas(self) -> None:
     """Raises if what is said of replicas does not fit together."""
@@ -124,12 +116,11 @@ class ReplicaOptions(MeshOptions):
         'variables; use variables="mirrored", or optimizer_state="replicated"'
       )
     is_plain = self.aggregation in ("auto", "copy", HOROVOD)
-    is_exact = self.compression == "none" and self.sparse_as_dense is None
-    if not (is_plain and is_exact):
+    if not is_plain or self.compression != "none":
       raise ValueError(
-        f"aggregation={self.aggregation!r}, compression={self.compression!r}, "
-        f"sparse_as_dense={self.sparse_as_dense} is for replicas that all get "
-        f"the sum of gradients, but with variables={self.variables!r} and "
+        f"aggregation={self.aggregation!r}, compression={self.compression!r} "
+        "is for replicas that all get the sum of gradients, but with "
+        f"variables={self.variables!r} and "
         f"optimizer_state={self.optimizer_state!r} one gets it; use "
         'variables="mirrored" and optimizer_state="replicated", or leave these '
         "out"

@@ -33,10 +33,6 @@ def sum_over_replicas(
       totals[index] = [_sum_on(device, parts[index])]
     elif found.kind is gradient_sums.GradientKind.ROWS:
       totals[index] = [*sparse.sum_rows(parts[index], found.devices)]
-    elif found.kind is gradient_sums.GradientKind.ROWS_MADE_DENSE:
-      totals[index] = [
-        *sparse.sum_as_dense(parts[index], found.devices, _reduce(found))
-      ]
     else:
       dense.setdefault(found.devices, []).append(found)
   for of_devices in dense.values():

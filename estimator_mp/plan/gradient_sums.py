@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from estimator_mp.collectives import all_reduce, buckets, sparse
+from estimator_mp.collectives import all_reduce, buckets
 from estimator_mp.config import pipeline_options
 from estimator_mp.config.algorithms import ALGORITHMS, choose_algorithm
 from estimator_mp.config.replica_options import ReplicaOptions
@@ -32,11 +32,10 @@ _INDEX_BYTES = 4  # As compression sends them.
 
 
 class GradientKind(enum.Enum):
-  """The types of a gradient and of its sum."""
+  """The type of a gradient, and of its sum."""
 
   DENSE = enum.auto()
   ROWS = enum.auto()
-  ROWS_MADE_DENSE = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +53,6 @@ class GradientParts:
       rows of a sparse gradient.
     num_bytes: The bytes of these, where the graph knows them.
     is_sparse: Whether the parts are rows.
-    density: The rows of all parts, divided by the rows of the variable, where
-      they are sparse and the graph knows both.
     updater: The replica that updates the variable, if one does so for all.
     has_mirrors: Whether the replicas have copies of the variable, if any have.
   """
@@ -68,7 +65,6 @@ class GradientParts:
   tensors: tuple[str, ...] = ()
   num_bytes: int | None = None
   is_sparse: bool = False
-  density: float | None = None
   updater: int = 0
   has_mirrors: bool = True
 
@@ -80,7 +76,7 @@ class GradientSum:
   Attributes:
     variables: The names of the variables whose gradients these are.
     bucket: Which gradients of the request they are, or which piece.
-    kind: The types of the gradients and of their sum.
+    kind: The type of the gradients, and of their sum.
     devices: The device of each replica's part.
     receiver: The replica that gets the sum; None if each does.
     algorithm: One of `ALGORITHMS`, "to_each" or "to_owner".
@@ -171,7 +167,6 @@ def describe(
     tuple(tensor.name for tensor in tensors),
     num_bytes,
     is_sparse,
-    sparse.density(parts) if is_sparse else None,
     updater,
     has_mirrors,
   )
@@ -226,26 +221,12 @@ def plan_sums(
     if not (is_for_each and is_apart and gradient.has_mirrors):
       found.append(_sum_of_one(index, gradient, gradient.updater, TO_ONE))
     elif gradient.is_sparse:
-      found.append(_sum_of_rows(index, gradient, config))
+      found.append(_sum_of_one(index, gradient, None, TO_EACH))
     else:
       dense.setdefault(gradient.devices, []).append(index)
   for indices in dense.values():
     found += _dense_sums(indices, gradients, config)
   return tuple(found)
-
-
-def _sum_of_rows(
-  index: int,
-  gradient: GradientParts,
-  config: ReplicaOptions,
-) -> GradientSum:
-  """Returns the sum of a sparse gradient that each replica gets."""
-  if sparse.becomes_dense(gradient.density, config.sparse_as_dense):
-    bucket = buckets.Bucket((index,), gradient.dtype)
-    return _sum_for_each(
-      bucket, GradientKind.ROWS_MADE_DENSE, [gradient], config
-    )
-  return _sum_of_one(index, gradient, None, TO_EACH)
 
 
 def _sum_of_one(
@@ -281,7 +262,6 @@ def _dense_sums(
     in_request = tuple(indices[number] for number in bucket.gradients)
     yield _sum_for_each(
       dataclasses.replace(bucket, gradients=in_request),
-      GradientKind.DENSE,
       [gradients[index] for index in in_request],
       config,
     )
@@ -289,11 +269,10 @@ def _dense_sums(
 
 def _sum_for_each(
   bucket: buckets.Bucket,
-  kind: GradientKind,
   gradients: Sequence[GradientParts],
   config: ReplicaOptions,
 ) -> GradientSum:
-  """Returns the sum of a bucket as dense tensors, which each replica gets."""
+  """Returns the sum of a bucket of dense tensors, which each replica gets."""
   sizes = [gradient.num_elements for gradient in gradients]
   if bucket.length is not None:
     sizes = [bucket.length]
@@ -304,7 +283,7 @@ def _sum_for_each(
   return GradientSum(
     tuple(gradient.variable for gradient in gradients),
     bucket,
-    kind,
+    GradientKind.DENSE,
     devices,
     None,
     _algorithm(config, bucket.dtype, num_bytes, devices),

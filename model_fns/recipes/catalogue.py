@@ -49,7 +49,6 @@ _IMAGES = Entry(
     "num_virtual_stages": _PLACED,
     "gradient_accumulation_steps": _KNOWN_LOSS,
     "batch_norm": _KNOWN_LOSS,
-    "sparse_as_dense": _NO_TABLES,
     "batch_axis": _NO_TABLES,
     "initial_values": _NO_TABLES,
     "plain_initial_bytes": _NO_TABLES,
@@ -82,7 +81,6 @@ _RESNET = Entry(
     "learning_rate": 0.1,
   },
   without={
-    "sparse_as_dense": _NO_TABLES,
     "batch_axis": _NO_TABLES,
   },
   has_own_optimizer=True,

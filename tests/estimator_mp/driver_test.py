@@ -99,7 +99,6 @@ class DriverTest(parameterized.TestCase):
     self.assertEqual({op.type for op in lookups - step}, {"ConcatV2"})
 
   @parameterized.parameters(
-    ({"mesh": "data:2", "sparse_as_dense": 2.0},),
     ({"mesh": "stage:2", "aggregation": "horovod"},),
   )
   def test_what_it_does_not_know_is_left_to_the_conductor(self, options):

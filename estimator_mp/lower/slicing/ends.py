@@ -141,18 +141,9 @@ class Ends:
       if bridge.together is None:
         self._replace_whole(bridge, total)
       else:
-        total = self._rows_of(total)
         self._replace_whole(bridge, total.values)
         self._replace_whole(bridge.together, total.indices)
     return runs_lib.flat(sums)
-
-  def _rows_of(self, total: gradient_lib.Gradient) -> tf.IndexedSlices:
-    """Returns a gradient that was summed as a dense one as all of its rows."""
-    if isinstance(total, tf.IndexedSlices):
-      return total
-    with bridges_lib.outside(total.device):
-      rows = tf.range(tf.shape(total)[0])
-      return tf.IndexedSlices(total, rows, tf.shape(total))
 
   def _rows_of_replicas(self, bridge: Bridge) -> list[tf.IndexedSlices]:
     """Returns the rows of a sparse gradient that each replica's slices list."""

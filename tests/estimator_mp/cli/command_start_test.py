@@ -153,7 +153,7 @@ class CommandStartTest(parameterized.TestCase):
         ("--aggregation=rign", "--aggregation=rign is not known; use "),
         (
           "--optimizer_state=sharded --aggregation=ring",
-          "aggregation='ring', compression='none', sparse_as_dense=None is ",
+          "aggregation='ring', compression='none' is for ",
         ),
       ]
     )

@@ -166,22 +166,21 @@ class ReplicasTest(parameterized.TestCase):
         built[sent.source, sent.destination] += sent.num_bytes
     self.assertEqual(planned, built)
 
-  @parameterized.named_parameters(
-    # Of 16 examples each replica has 8, with 3 ids: 48 rows of a table of 40.
-    # Which rows they are follows from the input, which each has.
-    ("never", None, "to_each", 8 * 3 * 8 * 4),
-    ("from_as_many", 1.2, "copy", 40 * 8 * 4),
-    ("from_more", 1.3, "to_each", 8 * 3 * (8 * 4 + 4)),
-  )
-  def test_rows_may_be_summed_as_dense(self, threshold, algorithm, num_bytes):
+  def test_rows_of_a_table_are_sent_as_rows(self):
+    """Even if the replicas list more of them, 48, than the table's 40.
+
+    Which rows they are follows from the input, which each has.
+    """
     found = inspect_model.inspect_model_fn(
       _embedding_model_fn,
       user_program.input_spec("ids:int32[16,3]"),
       user_program.input_spec("int32[16,1]"),
-      estimator_mp.ShardingConfig("data:2", sparse_as_dense=threshold),
+      estimator_mp.ShardingConfig("data:2"),
     )
     (of_table,) = [x for x in found.replicas.sums if "table" in x.variables]
-    self.assertEqual(of_table.algorithm, algorithm)
+    self.assertEqual(of_table.algorithm, "to_each")
+    # Of 16 examples each replica has 8, with 3 ids.
+    num_bytes = 8 * 3 * 8 * 4
     self.assertEqual(of_table.num_bytes, num_bytes)
     self.assertEqual([*of_table.links.values()], [num_bytes] * 2)
 

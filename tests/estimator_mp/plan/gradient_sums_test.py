@@ -27,7 +27,7 @@ def dense(name, num_elements, made=0, devices=CPUS, dtype=tf.float32, **more):
   )
 
 
-def rows(name, density, num_bytes=None, **more):
+def rows(name, num_bytes=None, **more):
   """Returns the parts of a sparse gradient of a table of 10 x 4 elements."""
   return GradientParts(
     name,
@@ -37,7 +37,6 @@ def rows(name, density, num_bytes=None, **more):
     tensors=(f"{name}:0", f"{name}_indices:0"),
     num_bytes=num_bytes,
     is_sparse=True,
-    density=density,
     **more,
   )
 
@@ -76,7 +75,7 @@ class PlacesTest(parameterized.TestCase):
   )
   def test_one_replica_gets_what_it_updates(self, changed, updater):
     found = gradient_sums.plan_sums(
-      [dense("a", 2, updater=updater), rows("t", 0.5, 80, updater=updater)],
+      [dense("a", 2, updater=updater), rows("t", 80, updater=updater)],
       options(**changed),
     )
     self.assertEqual(
@@ -122,19 +121,13 @@ class PlacesTest(parameterized.TestCase):
 
 class SparseTest(parameterized.TestCase):
   def test_rows_that_the_graph_does_not_count(self):
-    (found,) = gradient_sums.plan_sums(
-      [rows("t", None)], options(sparse_as_dense=0.1)
-    )
+    (found,) = gradient_sums.plan_sums([rows("t")], options())
     self.assertEqual(found.kind, GradientKind.ROWS)
     self.assertEqual(found.tensors, ("t:0", "t_indices:0"))
     self.assertIsNone(found.num_bytes)
     self.assertIsNone(found.links)
     nominal = found.of_size(96)
     self.assertEqual((nominal.num_bytes, nominal.links), (96, both(96)))
-
-  def test_a_threshold_of_0_is_an_error(self):
-    with self.assertRaisesRegex(ValueError, "dense_threshold=0.0 is not above"):
-      gradient_sums.plan_sums([rows("t", 0.5)], options(sparse_as_dense=0.0))
 
 
 class AlgorithmTest(parameterized.TestCase):
