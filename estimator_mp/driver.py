@@ -5,7 +5,7 @@
     lower      Partitioner.lower: slices, reshards, order, devices
 
 It takes the place of `conductor`, which is left with what this cannot do yet:
-exports, Horovod, parameter servers.
+Horovod, parameter servers.
 """
 
 import contextlib
@@ -72,12 +72,14 @@ _AGGREGATIONS = ("auto", *algorithms.ALGORITHMS)
 def partitions(
   config: ShardingConfig,
   has_servers: bool,
+  is_export: bool = False,
 ) -> bool:
   """Whether this driver knows all that is asked of it.
 
   Args:
     config: How the model is sharded.
     has_servers: Whether parameter servers hold variables.
+    is_export: Whether it is for the graph of a SavedModel.
   """
   if os.environ.get(SWITCH) == "0" or has_servers:
     return False
@@ -96,15 +98,24 @@ def _inputs(
   return micro_batches.inputs_with_examples(batch, config.batch_axis)
 
 
-def _fetches(spec: tf.estimator.EstimatorSpec, mode: str) -> dict[str, Any]:
-  """Returns what a step runs, by the fields of a spec."""
-  if mode == TRAIN:
-    names = ["loss", "train_op"]
-  elif mode == tf.estimator.ModeKeys.EVAL:
-    names = ["loss", "predictions", "eval_metric_ops"]
-  else:
+def _fetches(
+  spec: tf.estimator.EstimatorSpec, purpose: Purpose
+) -> dict[str, Any]:
+  """Returns what a step runs, by the fields of a spec.
+
+  A SavedModel of a training step has its predictions and metrics, too.
+  """
+  results = ["predictions", "eval_metric_ops", "eval_metrics"]
+  if purpose.mode == PREDICT:
     names = ["predictions"]
-  return {name: getattr(spec, name) for name in names}
+  elif purpose.trains and not purpose.is_export:
+    names = ["loss", "train_op"]
+  elif purpose.trains:
+    names = ["loss", "train_op", *results]
+  else:
+    names = ["loss", *results]
+  # A TPUEstimatorSpec has other metrics.
+  return {name: getattr(spec, name) for name in names if hasattr(spec, name)}
 
 
 def _exported(spec: tf.estimator.EstimatorSpec) -> list[tf.Tensor]:
@@ -133,6 +144,7 @@ class Driver:
     mesh: mesh_lib.Mesh,
     mode: str,
     saved: placement_lib.Placement | None = None,
+    is_export: bool = False,
   ):
     """Starts with the default graph, before model_fn is called.
 
@@ -141,18 +153,24 @@ class Driver:
       mesh: The devices.
       mode: The purpose of the graph, a `tf.estimator.ModeKeys`.
       saved: The placement that training saved, for evaluation and prediction.
+      is_export: Whether it is the graph of a SavedModel.
     """
+    self._purpose = Purpose(mode, saved, is_export=is_export)
     if mode != TRAIN:  # Its results are the plain model's.
       config = dataclasses.replace(config, draws="whole", batch_norm="whole")
+    if is_export:
+      config = dataclasses.replace(
+        config, transfer_dtype="float32", prefetch_inputs=False
+      )
     axis = "data" if config.split != split_rules.AUTO else "model"
     if mesh.axis_size("model") > 1:
       axis = "model"
-    self.splits_variables = mesh.axis_size(axis) > 1
+    may_split = self._purpose.splits_variables(config)
+    self.splits_variables = mesh.axis_size(axis) > 1 and may_split
+    self._is_training = mode == TRAIN and not is_export
     self._config = config
     self._mesh = mesh
     self._model_axis: model_partitioner.ModelPartitioner | None = None
-    self._mode = mode
-    self._saved = saved
     self._graph = tf.compat.v1.get_default_graph()
     self._inputs: list[batch_inputs.Input] = []
     self._arguments: list[tf.Tensor] = []
@@ -167,7 +185,7 @@ class Driver:
     """
     count = self._config.create_schedule().num_micro_batches
     is_sliced = count * self._mesh.axis_size("data") > 1
-    if self.splits_variables or (self._mode == TRAIN and is_sliced):
+    if self.splits_variables or (self._is_training and is_sliced):
       return resources.all_resources()
     return contextlib.nullcontext()
 
@@ -203,19 +221,18 @@ class Driver:
       spec = build()
     graph_checks.check_spec(spec)
     ops = self._graph.get_operations()
-    if self._mode == TRAIN:
+    if self._purpose.trains:
       graph_checks.check_gradients(any(map(graph_reads.is_of_gradient, ops)))
     graph_checks.check_no_tpu_ops(ops)
-    fetches = _fetches(spec, self._mode)
+    fetches = _fetches(spec, self._purpose)
     flat = tf.nest.flatten(fetches, expand_composites=True)
     places = [i for i, x in enumerate(flat) if _is_fetched(x)]
-    results = [None if self._mode == TRAIN else spec.predictions, spec.loss]
-    purpose = Purpose(
-      self._mode,
-      self._saved,
-      tuple(filter(tf.is_tensor, tf.nest.flatten(results))),
+    results = [None if self._purpose.trains else spec.predictions, spec.loss]
+    purpose = dataclasses.replace(
+      self._purpose,
+      results=tuple(filter(tf.is_tensor, tf.nest.flatten(results))),
     )
-    exported = _exported(spec) if self._mode == PREDICT else []
+    exported = _exported(spec) if self._purpose.mode == PREDICT else []
     made = partitioner.Partitioner(
       self._inputs,
       [*(flat[i] for i in places), *exported],
@@ -236,7 +253,7 @@ class Driver:
     spec = spec._replace(**packed)
     if exported:
       spec = outputs.with_wholes(spec, lambda x: stand_ins.get(x.name, x))
-    if self._mode == TRAIN:
+    if self._purpose.trains:
       spec = made.keep_equal(spec)
       if self._config.prefetch_inputs:
         of_input = input_boundary.ops_of_input(
@@ -272,7 +289,7 @@ class Driver:
         self._mesh, made.schedule, tuple(made.cells), made.recomputed
       )
     train_op = None
-    if self._mode == TRAIN:
+    if self._purpose.trains:
       train_op = getattr(spec.train_op, "op", spec.train_op).name
     return sharding_plan.ShardingPlan(
       placement,
@@ -294,8 +311,11 @@ class Driver:
     """
     if self._model_axis is not None:
       late = functools.partial(self._model_axis.split_late, self._graph)
-      copies.before_finalization(self._graph, late)
-    if self._mode == TRAIN and not compiles_with_xla:
+      if self._purpose.is_export:  # It has its Saver; nobody finalizes it.
+        late()
+      else:
+        copies.before_finalization(self._graph, late)
+    if self._is_training and not compiles_with_xla:
       initial_values.compute_in_session()
 
 

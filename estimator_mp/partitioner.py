@@ -191,7 +191,8 @@ class Partitioner:
     )
     if purpose.trains and config.transfer_dtype != "float32":
       self._send_in_half(tf.dtypes.as_dtype(config.transfer_dtype))
-    if mesh.axis_size(self._split_axis) > 1:
+    may_split = purpose.splits_variables(config)
+    if mesh.axis_size(self._split_axis) > 1 and may_split:
       self._split_variables(config)
     self._plan_passes()
     if self.schedule.name == AUTO:
@@ -1013,6 +1014,8 @@ def _slices(
   schedule: Schedule, mesh: mesh_lib.Mesh, purpose: Purpose
 ) -> list[range]:
   """Returns for each replica the numbers of its slices."""
+  if purpose.is_export:
+    return [range(1)]
   count = schedule.num_micro_batches
   num_replicas = mesh.axis_size("data")
   if not purpose.trains:

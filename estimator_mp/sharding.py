@@ -112,15 +112,16 @@ def shard_model_fn(
       whole_checkpoints.leave_out_broken(model_dir)
     if mode == TRAIN and config.prefetch_inputs:
       prefetch_hook.check(run_config, mesh)
-    servers = _servers(config, mesh, run_config, mode)
+    servers: parameter_servers.NoServers = parameter_servers.NoServers()
+    if mode == TRAIN and not is_export:
+      servers = _servers(config, mesh, run_config)
     # Evaluation and prediction use the placement that training saved.
     saved = None
     if mode != TRAIN:
       saved = placement_file.load_placement(model_dir, mesh)
     of_call: conductor.Conductor | driver.Driver
-    # An exported graph is the plain one's, whatever its mode.
-    if not is_export and driver.partitions(config, servers.exist):
-      of_call = driver.Driver(config, mesh, mode, saved)
+    if driver.partitions(config, servers.exist, is_export):
+      of_call = driver.Driver(config, mesh, mode, saved, is_export)
     else:
       of_call = conductor.Conductor(
         config, mesh, mode, is_export, saved, servers
@@ -213,10 +214,9 @@ def _servers(
   config: sharding_config_lib.ShardingConfig,
   mesh: mesh_lib.Mesh,
   run_config: Any,
-  mode: str,
 ) -> parameter_servers.NoServers:
-  """Returns what says which task holds a variable."""
-  if mode != TRAIN or not server_worker.has_servers(run_config):
+  """Returns what says which task holds a variable in training."""
+  if not server_worker.has_servers(run_config):
     return parameter_servers.NoServers()
   server_worker.check(config, mesh, run_config)
   return parameter_servers.ParameterServers(

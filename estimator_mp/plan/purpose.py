@@ -3,6 +3,7 @@
 import dataclasses
 
 from estimator_mp.config.placement import Placement
+from estimator_mp.config.sharding_config import ShardingConfig
 
 import tensorflow as tf
 
@@ -17,16 +18,27 @@ class Purpose:
       else.
     results: What ends the forward pass: the loss; without gradients, the
       predictions, too.
+    is_export: Whether it is the graph of a SavedModel, which is the plain one,
+      whatever its mode.
   """
 
   mode: str
   saved: Placement | None = None
   results: tuple[tf.Tensor, ...] = ()
+  is_export: bool = False
 
   @property
   def trains(self) -> bool:
     """Whether it is to train."""
     return bool(self.mode == tf.estimator.ModeKeys.TRAIN)
+
+  def splits_variables(self, config: ShardingConfig) -> bool:
+    """Whether variables are split that the model's sharding splits.
+
+    Args:
+      config: How the model is sharded.
+    """
+    return config.export_shards or not self.is_export
 
 
 TRAINING = Purpose(tf.estimator.ModeKeys.TRAIN)

@@ -104,6 +104,8 @@ class DriverTest(parameterized.TestCase):
   def test_what_it_does_not_know_is_left_to_the_conductor(self, options):
     config = estimator_mp.ShardingConfig(**options)
     self.assertFalse(driver.partitions(config, has_servers=False))
+    # An exported graph is the plain one's.
+    self.assertTrue(driver.partitions(config, False, is_export=True))
 
   def test_inputs_of_different_numbers_of_examples(self):
     """Nothing cuts the second, whose size alone is read."""
@@ -145,6 +147,24 @@ class DriverTest(parameterized.TestCase):
     plain = programs.Program(model_fn, None, batch)
     program = programs.Program(model_fn, config, batch)
     programs.assert_same_steps(self, plain, program, [batch] * 3)
+
+  def test_metrics_of_a_tpu_spec_are_of_the_whole_batch(self):
+    def model_fn(features, labels, mode):
+      y = _v1.layers.dense(_v1.layers.dense(features["x"], 4, tf.tanh), 1)
+      loss = _v1.losses.mean_squared_error(labels, y)
+      metrics = (lambda y: {"mean": _v1.metrics.mean(y)}, [y])
+      spec = _v1.estimator.tpu.TPUEstimatorSpec
+      return spec(mode, y, loss, eval_metrics=metrics)
+
+    config = _config("stage:2", num_micro_batches=5)
+    with tf.Graph().as_default():
+      sharded = estimator_mp.shard_model_fn(model_fn, config)
+      features = {"x": tf.constant(_BATCH["x"])}
+      mode = tf.estimator.ModeKeys.EVAL
+      spec = sharded(features, tf.constant(_LABELS), mode=mode)
+      _, (y,) = spec.eval_metrics
+      self.assertIs(y, spec.predictions)
+      self.assertEqual(y.op.type, "ConcatV2")
 
   def test_results_without_gradients(self):
     """The mean of a metric, whose sums are added as micro-batches come."""

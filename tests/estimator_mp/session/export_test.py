@@ -124,7 +124,10 @@ def _losses(config):
   exported = estimator.experimental_export_all_saved_models(
     folder, {_MODES.TRAIN: _supervised_input_fn}
   )
-  with tf.Graph().as_default() as graph, v1.Session() as session:
+  # What keeps no shards is there for one device.
+  num_cpus = 2 if config is not None and config.export_shards else 1
+  on = v1.ConfigProto(device_count={"CPU": num_cpus})
+  with tf.Graph().as_default() as graph, v1.Session(config=on) as session:
     loaded = v1.saved_model.load(session, ["train"], exported.decode())
     train = loaded.signature_def["train"]
     (loss,) = [x for key, x in train.outputs.items() if "loss" in key]
@@ -142,6 +145,11 @@ _OF_TRAINING = [
   ("micro_batches", "stage:2", {"num_micro_batches": 2}),
   ("replicas_of_stages", "data:2,stage:2", {}),
   ("model_axis", "model:2", {"split": [("dense/kernel", 1)]}),
+  (
+    "shards",
+    "model:2",
+    {"split": [("dense/kernel", 1)], "export_shards": True},
+  ),
   ("prefetching", "stage:2", {"prefetch_inputs": True}),
 ]
 if not tiers.FAST:
