@@ -5,7 +5,7 @@
     lower      Partitioner.lower: slices, reshards, order, devices
 
 It takes the place of `conductor`, which is left with what this cannot do yet:
-Horovod, parameter servers.
+Horovod.
 """
 
 import contextlib
@@ -39,6 +39,7 @@ from estimator_mp.lower import (
   initial_values,
   ordering,
   outputs,
+  parameter_servers,
   prefetching,
   sends,
 )
@@ -71,17 +72,15 @@ _AGGREGATIONS = ("auto", *algorithms.ALGORITHMS)
 
 def partitions(
   config: ShardingConfig,
-  has_servers: bool,
   is_export: bool = False,
 ) -> bool:
   """Whether this driver knows all that is asked of it.
 
   Args:
     config: How the model is sharded.
-    has_servers: Whether parameter servers hold variables.
     is_export: Whether it is for the graph of a SavedModel.
   """
-  if os.environ.get(SWITCH) == "0" or has_servers:
+  if os.environ.get(SWITCH) == "0":
     return False
   others = [x for x in dataclasses.fields(config) if x.name not in _KNOWN]
   if any(getattr(config, x.name) != x.default for x in others):
@@ -145,6 +144,7 @@ class Driver:
     mode: str,
     saved: placement_lib.Placement | None = None,
     is_export: bool = False,
+    servers: parameter_servers.NoServers = parameter_servers.NO_SERVERS,
   ):
     """Starts with the default graph, before model_fn is called.
 
@@ -154,6 +154,7 @@ class Driver:
       mode: The purpose of the graph, a `tf.estimator.ModeKeys`.
       saved: The placement that training saved, for evaluation and prediction.
       is_export: Whether it is the graph of a SavedModel.
+      servers: Says which task holds a variable.
     """
     self._purpose = Purpose(mode, saved, is_export=is_export)
     if mode != TRAIN:  # Its results are the plain model's.
@@ -171,6 +172,7 @@ class Driver:
     self._config = config
     self._mesh = mesh
     self._model_axis: model_partitioner.ModelPartitioner | None = None
+    self._servers = servers
     self._graph = tf.compat.v1.get_default_graph()
     self._inputs: list[batch_inputs.Input] = []
     self._arguments: list[tf.Tensor] = []
@@ -221,6 +223,7 @@ class Driver:
       spec = build()
     graph_checks.check_spec(spec)
     ops = self._graph.get_operations()
+    self._servers.complete(ops)
     if self._purpose.trains:
       graph_checks.check_gradients(any(map(graph_reads.is_of_gradient, ops)))
     graph_checks.check_no_tpu_ops(ops)
@@ -241,6 +244,7 @@ class Driver:
       purpose,
       given,
     )
+    self._servers.hold(self._graph.get_operations())
     lowered = made.lower()
     for i, found in zip(places, lowered, strict=False):
       flat[i] = found
@@ -317,6 +321,7 @@ class Driver:
         copies.before_finalization(self._graph, late)
     if self._is_training and not compiles_with_xla:
       initial_values.compute_in_session()
+    self._servers.finish(self._graph.get_operations())
 
 
 def _is_fetched(x: Any) -> bool:

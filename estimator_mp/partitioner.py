@@ -693,7 +693,7 @@ class Partitioner:
 
   def _looked_up(self, op: tf.Operation) -> tf.Operation | None:
     """Returns the variable that an op of slices works on, if it has a place."""
-    if self._frames.loop(op) is not None or op_types.is_call(op):
+    if op_types.is_call(op):
       return None
     if self.model_axis is not None and op in self.model_axis.lookups:
       return None  # Its rows are wanted here.

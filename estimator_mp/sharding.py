@@ -120,8 +120,8 @@ def shard_model_fn(
     if mode != TRAIN:
       saved = placement_file.load_placement(model_dir, mesh)
     of_call: conductor.Conductor | driver.Driver
-    if driver.partitions(config, servers.exist, is_export):
-      of_call = driver.Driver(config, mesh, mode, saved, is_export)
+    if driver.partitions(config, is_export):
+      of_call = driver.Driver(config, mesh, mode, saved, is_export, servers)
     else:
       of_call = conductor.Conductor(
         config, mesh, mode, is_export, saved, servers
@@ -217,7 +217,7 @@ def _servers(
 ) -> parameter_servers.NoServers:
   """Returns what says which task holds a variable in training."""
   if not server_worker.has_servers(run_config):
-    return parameter_servers.NoServers()
+    return parameter_servers.NO_SERVERS
   server_worker.check(config, mesh, run_config)
   return parameter_servers.ParameterServers(
     server_worker.task_of(run_config), server_worker.device_function(run_config)

@@ -52,6 +52,9 @@ class NoServers:
     """Does nothing: there is no other task."""
 
 
+NO_SERVERS = NoServers()
+
+
 class ParameterServers(NoServers):
   """Which ops of one graph are on other tasks than its stages."""
 
@@ -93,7 +96,7 @@ class ParameterServers(NoServers):
     Local variables, which each worker has for itself, stay.
 
     Args:
-      ops: New ops, in the order in which they were made.
+      ops: Ops, in the order in which they were made.
     """
     local = {variable.op for variable in tf.compat.v1.local_variables()}
     bound: dict[tf.Operation, list[tf.Operation]] = {}
@@ -172,8 +175,7 @@ def _colocated_with(op: tf.Operation) -> list[tf.Operation]:
 
 
 def _full(device: str) -> str:
-  """Returns a device of a server: its CPU, unless it says which."""
+  """Returns a device of a server: its first CPU, unless it says which."""
+  first = tf.compat.v1.DeviceSpec(device_type="CPU", device_index=0)
   spec = tf.compat.v1.DeviceSpec.from_string(device)
-  if spec.device_type is None:
-    return devices_lib.host_of(device)
-  return devices_lib.canonical_device(device)
+  return devices_lib.canonical_device(first.make_merged_spec(spec).to_string())

@@ -103,9 +103,9 @@ class DriverTest(parameterized.TestCase):
   )
   def test_what_it_does_not_know_is_left_to_the_conductor(self, options):
     config = estimator_mp.ShardingConfig(**options)
-    self.assertFalse(driver.partitions(config, has_servers=False))
+    self.assertFalse(driver.partitions(config))
     # An exported graph is the plain one's.
-    self.assertTrue(driver.partitions(config, False, is_export=True))
+    self.assertTrue(driver.partitions(config, is_export=True))
 
   def test_inputs_of_different_numbers_of_examples(self):
     """Nothing cuts the second, whose size alone is read."""
@@ -282,14 +282,9 @@ class DriverTest(parameterized.TestCase):
 
   def test_what_is_compared_with_it_is_the_conductors(self):
     config = _config("stage:2")
-
-    def partitions(has_servers=False):
-      return driver.partitions(config, has_servers)
-
-    self.assertTrue(partitions())
-    self.assertFalse(partitions(has_servers=True))
+    self.assertTrue(driver.partitions(config))
     with mock.patch.dict(os.environ, {driver.SWITCH: "0"}):
-      self.assertFalse(partitions())
+      self.assertFalse(driver.partitions(config))
 
   def test_a_model_that_asks_for_no_gradients(self):
     def never_asks(features, labels, mode):
