@@ -38,6 +38,7 @@ from estimator_mp.graph import (
   control_flow,
   device_assignment,
   feeds,
+  op_types,
   savers,
   traversal,
 )
@@ -326,8 +327,26 @@ class Conductor:
       self._place_gradients(new)
       self._slices.all.mirror()
     if self._processes is not None:
-      found = self._processes.sum(asked.tensors, found)
+      found = self._of_all_processes(asked.tensors, found)
     return self._splitter.gradients.contract(asked, found)
+
+  def _of_all_processes(
+    self,
+    sources: Sequence[Any],
+    gradients: Sequence[gradient_lib.Gradient | None],
+  ) -> list[gradient_lib.Gradient | None]:
+    """Returns the gradients of variables of all processes, and the others."""
+    own = [
+      gradient
+      if op_types.is_variable(getattr(source, "handle", source).op)
+      else None
+      for source, gradient in zip(sources, gradients, strict=True)
+    ]
+    found = horovod.reduce_gradients(own, self._config.horovod_op)
+    return [
+      gradient if one is None else all_of_them
+      for gradient, one, all_of_them in zip(gradients, own, found, strict=True)
+    ]
 
   def constants(self, tensors: list[Any]) -> list[Any]:
     """Returns what slices make of constants; see `GradientRequestHandler`."""

@@ -4,8 +4,7 @@
     plan       partitioner.Partitioner: sizes, layouts, stages, passes
     lower      Partitioner.lower: slices, reshards, order, devices
 
-It takes the place of `conductor`, which is left with what this cannot do yet:
-Horovod.
+It takes the place of `conductor`, to which a switch leaves a run, to compare.
 """
 
 import contextlib
@@ -25,8 +24,8 @@ from estimator_mp.capture import (
   micro_batches,
   resources,
 )
-from estimator_mp.config import algorithms, split_rules
 from estimator_mp.config import placement as placement_lib
+from estimator_mp.config import replica_options, split_rules
 from estimator_mp.config.sharding_config import ShardingConfig
 from estimator_mp.graph import (
   batch_inputs,
@@ -41,11 +40,17 @@ from estimator_mp.lower import (
   outputs,
   parameter_servers,
   prefetching,
+  process_sums,
   sends,
 )
 from estimator_mp.placement import contents, transfers
-from estimator_mp.plan import collective_order, sharding_plan
+from estimator_mp.plan import (
+  collective_order,
+  gradient_reads,
+  sharding_plan,
+)
 from estimator_mp.plan.purpose import Purpose
+from estimator_mp.replicas import horovod
 
 import tensorflow as tf
 
@@ -55,37 +60,10 @@ PREDICT = tf.estimator.ModeKeys.PREDICT
 # "0" leaves all to the conductor, to compare the two.
 SWITCH = "ESTIMATOR_MP_FINISHED_GRAPH"
 
-# Options that change nothing here, or that `Partitioner` reads.
-_KNOWN = (
-  *("mesh", "devices", "placement", "memory_limit", "measured_costs"),
-  *("verify_placement", "logical_gpu_bytes", "num_micro_batches", "schedule"),
-  *("max_live_micro_batches", "num_virtual_stages", "draws", "variables"),
-  *("optimizer_state", "aggregation", "compression", "top_k_fraction"),
-  *("bucket_bytes", "chunk_bytes", "batch_axis", "per_example", "fallback"),
-  *("gradient_accumulation_steps", "weight_gradients", "recompute"),
-  *("batch_norm", "transfer_dtype", "prefetch_inputs", "split", "gathers"),
-  *("initial_values", "plain_initial_bytes", "export_shards"),
-)
-# Horovod's processes ask for gradients.
-_AGGREGATIONS = ("auto", *algorithms.ALGORITHMS)
 
-
-def partitions(
-  config: ShardingConfig,
-  is_export: bool = False,
-) -> bool:
-  """Whether this driver knows all that is asked of it.
-
-  Args:
-    config: How the model is sharded.
-    is_export: Whether it is for the graph of a SavedModel.
-  """
-  if os.environ.get(SWITCH) == "0":
-    return False
-  others = [x for x in dataclasses.fields(config) if x.name not in _KNOWN]
-  if any(getattr(config, x.name) != x.default for x in others):
-    return False
-  return config.aggregation in _AGGREGATIONS
+def partitions() -> bool:
+  """Whether this driver partitions graphs."""
+  return os.environ.get(SWITCH) != "0"
 
 
 def _inputs(
@@ -173,6 +151,9 @@ class Driver:
     self._mesh = mesh
     self._model_axis: model_partitioner.ModelPartitioner | None = None
     self._servers = servers
+    self._processes: horovod.Processes | None = None
+    if config.aggregation == replica_options.HOROVOD and mode == TRAIN:
+      self._processes = horovod.Processes(config.horovod_op)
     self._graph = tf.compat.v1.get_default_graph()
     self._inputs: list[batch_inputs.Input] = []
     self._arguments: list[tf.Tensor] = []
@@ -219,8 +200,14 @@ class Driver:
       ValueError: If the model cannot be sharded as the configuration says.
     """
     given = set(self._graph.get_operations())
-    with mesh_lib.current_mesh(self._mesh):
+    requests: list[gradient_reads.Request] = []
+    with contextlib.ExitStack() as stack:
+      stack.enter_context(mesh_lib.current_mesh(self._mesh))
+      if self._processes is not None:
+        heard = gradient_reads.heard(self._graph)
+        requests = stack.enter_context(heard)
       spec = build()
+    marks = process_sums.mark(gradient_reads.find(self._graph, requests))
     graph_checks.check_spec(spec)
     ops = self._graph.get_operations()
     self._servers.complete(ops)
@@ -243,6 +230,7 @@ class Driver:
       self._mesh,
       purpose,
       given,
+      marks,
     )
     self._servers.hold(self._graph.get_operations())
     lowered = made.lower()
@@ -255,6 +243,8 @@ class Driver:
     device_assignment.follow_variables(savers.work_on_variables(of_savers))
     packed = tf.nest.pack_sequence_as(fetches, flat, expand_composites=True)
     spec = spec._replace(**packed)
+    if self._processes is not None:
+      spec = self._processes.finish(spec)
     if exported:
       spec = outputs.with_wholes(spec, lambda x: stand_ins.get(x.name, x))
     if self._purpose.trains:

@@ -14,7 +14,14 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import (
+  Callable,
+  Collection,
+  Iterable,
+  Mapping,
+  Sequence,
+)
+from types import MappingProxyType
 
 from compat.private import graph_reads
 from estimator_mp import devices, model_partitioner
@@ -43,7 +50,7 @@ from estimator_mp.graph import (
 from estimator_mp.graph.calls import inlining
 from estimator_mp.graph.frames import Frames
 from estimator_mp.graph.ledger import Ledger
-from estimator_mp.lower import ordering, recompute, sends
+from estimator_mp.lower import ordering, process_sums, recompute, sends
 from estimator_mp.lower.instantiation import (
   SLICE,
   Fetch,
@@ -114,6 +121,7 @@ class Partitioner:
     mesh: mesh_lib.Mesh,
     purpose: Purpose = TRAINING,
     given: Collection[tf.Operation] = (),
+    marks: Mapping[tf.Operation, bool] = MappingProxyType({}),
   ):
     """Decides how ops are executed.
 
@@ -127,6 +135,7 @@ class Partitioner:
       mesh: The devices.
       purpose: What the graph is for.
       given: The ops that were there before model_fn was called.
+      marks: The marks of what is summed over processes, of `process_sums.mark`.
 
     Raises:
       ValueError: If the model cannot be placed, or the batch not be cut, as the
@@ -191,9 +200,12 @@ class Partitioner:
     )
     if purpose.trains and config.transfer_dtype != "float32":
       self._send_in_half(tf.dtypes.as_dtype(config.transfer_dtype))
+    self._marks = dict(marks)
     may_split = purpose.splits_variables(config)
     if mesh.axis_size(self._split_axis) > 1 and may_split:
       self._split_variables(config)
+    if marks:
+      self._sum_over_processes(config.horovod_op)
     self._plan_passes()
     if self.schedule.name == AUTO:
       self.schedule = auto_schedule.fastest(
@@ -337,6 +349,23 @@ class Partitioner:
         self._backward.add(op)
       if plain in self._gradients or graph_reads.is_of_gradient(plain):
         self._gradients.add(op)
+      if plain in self._marks and op.type == plain.type:
+        self._marks[op] = self._marks[plain]
+    self._analyse()
+
+  def _sum_over_processes(self, method: str) -> None:
+    """Lets updates read the gradients of all processes, and analyses those.
+
+    Args:
+      method: "mean" or "sum".
+    """
+    run = {*self.ops}
+    marks = {op: rows for op, rows in self._marks.items() if op in run}
+    for op, mark in process_sums.sum_marked(marks, method).items():
+      if mark in self.stages:
+        self.stages[op] = self.stages[mark]
+      self._parts[op] = self._parts.get(mark, 0)
+      self._backward.add(op)
     self._analyse()
 
   def _may_follow(

@@ -120,7 +120,7 @@ def shard_model_fn(
     if mode != TRAIN:
       saved = placement_file.load_placement(model_dir, mesh)
     of_call: conductor.Conductor | driver.Driver
-    if driver.partitions(config, is_export):
+    if driver.partitions():
       of_call = driver.Driver(config, mesh, mode, saved, is_export, servers)
     else:
       of_call = conductor.Conductor(

@@ -25,11 +25,10 @@ import hashlib
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any
 
 from estimator_mp import devices
 from estimator_mp.collectives import towers
-from estimator_mp.graph import device_assignment, op_types
+from estimator_mp.graph import device_assignment
 from estimator_mp.graph.gradient import Gradient
 
 import numpy as np
@@ -253,28 +252,28 @@ class Processes:
     load_horovod()
     self._method = method
 
-  def sum(
-    self,
-    sources: Sequence[Any],
-    gradients: Sequence[Gradient | None],
-  ) -> list[Gradient | None]:
-    """Returns the gradients of the batches of all processes.
+  def reduce(
+    self, tensors: Sequence[tf.Tensor], are_rows: Sequence[bool]
+  ) -> list[tf.Tensor]:
+    """Returns what updates read of gradients of all processes.
 
     Args:
-      sources: With respect to what they are.
-      gradients: Those of this process; what is not of a variable stays.
+      tensors: Dense gradients of this process, and the values and indices of
+        sparse ones, in an order that all processes share.
+      are_rows: Whether each is of a sparse gradient.
+
+    Raises:
+      ValueError: If Horovod cannot send the dtype of a gradient.
     """
-    own = [
-      gradient
-      if op_types.is_variable(getattr(source, "handle", source).op)
-      else None
-      for source, gradient in zip(sources, gradients, strict=True)
-    ]
-    found = reduce_gradients(own, self._method)
-    return [
-      gradient if one is None else all_of_them
-      for gradient, one, all_of_them in zip(gradients, own, found, strict=True)
-    ]
+    found: list[tf.Tensor] = []
+    with _name_scope("horovod_gradients"):
+      for tensor, is_rows in zip(tensors, are_rows, strict=True):
+        if not (is_rows and tensor.dtype.is_integer):
+          name = f"the gradient {tensor.name}"
+          _check_dtype(name, tensor.dtype, _GRADIENT_DTYPES)
+        reduce = _reduce_rows if is_rows else _reduce_dense
+        found.append(reduce(tensor, self._method, str(len(found))))
+    return found
 
   def finish(
     self, spec: tf.estimator.EstimatorSpec
@@ -332,18 +331,23 @@ def _reduce(gradient: Gradient, method: str, name: str) -> Gradient:
   """Returns a gradient's mean or sum over processes, sparse if it was."""
   if not isinstance(gradient, tf.IndexedSlices):
     return _reduce_dense(gradient, method, name)
-  values = gradient.values
-  with _beside(values.device):
-    if method == "mean":
-      values = values / tf.cast(load_horovod().size(), values.dtype)
-    row = gradient.values.shape[1:]
+  return tf.IndexedSlices(
+    _reduce_rows(gradient.values, method, f"{name}_values"),
+    _reduce_rows(gradient.indices, method, f"{name}_indices"),
+    gradient.dense_shape,
+  )
+
+
+def _reduce_rows(tensor: tf.Tensor, method: str, name: str) -> tf.Tensor:
+  """Returns the rows of all processes: the values, or the indices, of a sum."""
+  with _beside(tensor.device):
+    own = tensor
+    if method == "mean" and tensor.dtype.is_floating:
+      own = tensor / tf.cast(load_horovod().size(), tensor.dtype)
+    row = tensor.shape[1:]
     if not row.is_fully_defined():
-      row = tf.shape(gradient.values)[1:]
-    gathered = _gather(values, f"{name}_values")
-    all_values = tf.reshape(gathered, tf.concat([[-1], row], 0))
-  with _beside(gradient.indices.device):
-    indices = tf.reshape(_gather(gradient.indices, f"{name}_indices"), [-1])
-  return tf.IndexedSlices(all_values, indices, gradient.dense_shape)
+      row = tf.shape(tensor)[1:]
+    return tf.reshape(_gather(own, name), tf.concat([[-1], row], 0))
 
 
 def _reduce_dense(tensor: tf.Tensor, method: str, name: str) -> tf.Tensor:

@@ -1,6 +1,5 @@
 """The driver of finished graphs, which the conductor is left for."""
 
-import os
 from unittest import mock
 
 import estimator_mp
@@ -97,15 +96,6 @@ class DriverTest(parameterized.TestCase):
     self.assertNotEmpty(lookups & step)
     # What no step runs joins what slices have looked up.
     self.assertEqual({op.type for op in lookups - step}, {"ConcatV2"})
-
-  @parameterized.parameters(
-    ({"mesh": "stage:2", "aggregation": "horovod"},),
-  )
-  def test_what_it_does_not_know_is_left_to_the_conductor(self, options):
-    config = estimator_mp.ShardingConfig(**options)
-    self.assertFalse(driver.partitions(config))
-    # An exported graph is the plain one's.
-    self.assertTrue(driver.partitions(config, is_export=True))
 
   def test_inputs_of_different_numbers_of_examples(self):
     """Nothing cuts the second, whose size alone is read."""
@@ -279,12 +269,6 @@ class DriverTest(parameterized.TestCase):
     (write,) = [op for op in users if op not in reads]
     self.assertNotEmpty(reads)
     self.assertLessEqual(reads, traversal.ops_run_with(write))
-
-  def test_what_is_compared_with_it_is_the_conductors(self):
-    config = _config("stage:2")
-    self.assertTrue(driver.partitions(config))
-    with mock.patch.dict(os.environ, {driver.SWITCH: "0"}):
-      self.assertFalse(driver.partitions(config))
 
   def test_a_model_that_asks_for_no_gradients(self):
     def never_asks(features, labels, mode):

@@ -1,10 +1,10 @@
 """Reducing over processes, with a stand-in for Horovod, and without it."""
 
 import sys
-import types
 from unittest import mock
 
 from estimator_mp.replicas import horovod as horovod_aggregation
+from tests.estimator_mp.replicas import horovod_stand_in
 
 import numpy as np
 import tensorflow as tf
@@ -17,55 +17,6 @@ HARD = v1.ConfigProto(
   device_count={"CPU": 3},
   use_per_session_threads=True,
 )
-
-
-class _StandIn(types.ModuleType):
-  """Two processes of which the other one always has what this one has.
-
-  The other one's fingerprint is its own if `other_model` is set.
-  """
-
-  Average, Sum = "average", "sum"
-
-  def __init__(self):
-    super().__init__("horovod.tensorflow")
-    self.times_initialised = 0
-    self.other_model = 0
-
-  def init(self):
-    self.times_initialised += 1
-
-  def is_initialized(self):
-    return self.times_initialised > 0
-
-  def size(self):
-    return 2
-
-  def rank(self):
-    return 1
-
-  def allreduce(self, tensor, op, name):
-    # An op that is not folded only if its input is unknown.
-    both = tf.cumsum(tf.stack([tensor, tensor]), name=name)[1]
-    return both if op == self.Sum else both / 2
-
-  def allgather(self, tensor, name):
-    other = tensor + tf.cast(self.other_model, tensor.dtype)
-    return tf.concat([tensor, other], 0, name=name)
-
-  def broadcast(self, tensor, root, name):
-    assert root == 0
-    return tf.add(tensor, tf.cast(5, tensor.dtype), name=name)
-
-
-def _with_stand_in(test):
-  """Installs the stand-in for one test, and returns it."""
-  horovod = _StandIn()
-  package = types.ModuleType("horovod")
-  vars(package)["tensorflow"] = horovod
-  modules = {"horovod": package, "horovod.tensorflow": horovod}
-  test.enter_context(mock.patch.dict(sys.modules, modules))
-  return horovod
 
 
 class MissingTest(absltest.TestCase):
@@ -95,7 +46,7 @@ class MissingTest(absltest.TestCase):
         horovod_aggregation.reduce_loss(x)
 
   def test_is_initialised_once(self):
-    horovod = _with_stand_in(self)
+    horovod = horovod_stand_in.install(self)
     self.assertIs(horovod_aggregation.load_horovod(), horovod)
     horovod_aggregation.load_horovod()
     self.assertEqual(horovod.times_initialised, 1)
@@ -128,7 +79,7 @@ class VisibleGpusTest(parameterized.TestCase):
 class ReduceTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
-    self.horovod = _with_stand_in(self)
+    self.horovod = horovod_stand_in.install(self)
 
   @parameterized.named_parameters(("mean", "mean", 1), ("sum", "sum", 2))
   def test_kinds_values_and_devices_are_kept(self, method, factor):
@@ -244,7 +195,7 @@ class ReduceTest(parameterized.TestCase):
 class BroadcastTest(absltest.TestCase):
   def setUp(self):
     super().setUp()
-    self.horovod = _with_stand_in(self)
+    self.horovod = horovod_stand_in.install(self)
 
   def test_variables_are_set_on_their_devices(self):
     with tf.Graph().as_default() as graph:
