@@ -4,7 +4,6 @@ It has five times what this one has: the mean is three times that.
 """
 
 import functools
-import os
 from unittest import mock
 
 import estimator_mp
@@ -138,7 +137,6 @@ class TrainingTest(parameterized.TestCase):
         self, step.variables, expected.variables, 1e-5
       )
 
-  @mock.patch.dict(os.environ, {driver.MODEL_AXIS: "1"})
   def test_shards_sum_their_gradients_each(self):
     config = _config("model:2", split=[["tied", 1], ["table", 1]])
     batch = _BATCH, _LABELS
