@@ -251,11 +251,8 @@ class _Classes(_Parts):
     self._scope = f"exchange/{op.name}"
     self._definitions = slices.definitions
     self._last = self.ops.constant([-1], tf.int32)
-    least = self.ops.constant(self._dtype.min)
     logits = self.read(logits)
-    most = self.each(
-      lambda x: self.ops("Maximum", self._over("Max", x), least), logits
-    )
+    most = self.each(self._most, logits)
     self._shifted = self.each(lambda x, y: self.ops("Sub", x, y), logits, most)
     self._powers = self.each(lambda x: self.ops("Exp", x), self._shifted)
     sums = self.each(lambda x: self._over("Sum", x), self._powers)
@@ -269,6 +266,11 @@ class _Classes(_Parts):
         for x, gap in zip(sums, self._gaps, strict=True)
       ]
     )
+
+  def _most(self, logits: str) -> str:
+    """Returns the largest logits of a part, none of which is infinite."""
+    least = self.ops.constant(self._dtype.min)
+    return self.ops("Maximum", self._over("Max", logits), least)
 
   def read(self, parts: Sequence[str]) -> list[str]:
     """Returns parts as numbers that are computed with."""
