@@ -66,15 +66,6 @@ def partitions() -> bool:
   return os.environ.get(SWITCH) != "0"
 
 
-def _inputs(
-  config: ShardingConfig, arguments: Mapping[str, Any]
-) -> list[batch_inputs.Input]:
-  """Returns the features and labels that have examples."""
-  names = [x for x in ("features", "labels") if x in arguments]
-  batch = {name: arguments[name] for name in names}
-  return micro_batches.inputs_with_examples(batch, config.batch_axis)
-
-
 def _fetches(
   spec: tf.estimator.EstimatorSpec, purpose: Purpose
 ) -> dict[str, Any]:
@@ -146,7 +137,10 @@ class Driver:
       axis = "model"
     may_split = self._purpose.splits_variables(config)
     self.splits_variables = mesh.axis_size(axis) > 1 and may_split
-    self._is_training = mode == TRAIN and not is_export
+    slices = partitioner.slices_of_replicas(
+      config.create_schedule(), mesh, self._purpose
+    )
+    self._is_cut = slices[-1].stop > 1
     self._config = config
     self._mesh = mesh
     self._model_axis: model_partitioner.ModelPartitioner | None = None
@@ -166,9 +160,7 @@ class Driver:
     A reference is memory: a plain op that a hook fetches beside slices could
     read what the update has written there. Of a resource it gets a value.
     """
-    count = self._config.create_schedule().num_micro_batches
-    is_sliced = count * self._mesh.axis_size("data") > 1
-    if self.splits_variables or (self._is_training and is_sliced):
+    if self.splits_variables or (self._purpose.trains and self._is_cut):
       return resources.all_resources()
     return contextlib.nullcontext()
 
@@ -178,8 +170,12 @@ class Driver:
     Args:
       arguments: The arguments with which the Estimator calls model_fn, by name.
     """
-    self._inputs = _inputs(self._config, arguments)
-    batch = [arguments.get("features"), arguments.get("labels")]
+    names = [x for x in ("features", "labels") if x in arguments]
+    batch = {name: arguments[name] for name in names}
+    find = micro_batches.whole_inputs
+    if self._is_cut:
+      find = micro_batches.inputs_with_examples
+    self._inputs = find(batch, self._config.batch_axis)
     flat = tf.nest.flatten(batch, expand_composites=True)
     self._arguments = [x for x in flat if tf.is_tensor(x)]
     return dict(arguments)
@@ -309,7 +305,8 @@ class Driver:
         late()
       else:
         copies.before_finalization(self._graph, late)
-    if self._is_training and not compiles_with_xla:
+    is_training = self._purpose.trains and not self._purpose.is_export
+    if is_training and not compiles_with_xla:
       initial_values.compute_in_session()
     self._servers.finish(self._graph.get_operations())
 

@@ -150,7 +150,9 @@ class Partitioner:
     self._mesh = mesh
     self._purpose = purpose
     self.schedule = config.create_schedule()
-    self._slices = _slices(self.schedule, mesh, purpose)
+    self._slices = slices_of_replicas(self.schedule, mesh, purpose)
+    if not (inputs or purpose.trains):
+      self._slices = [range(1)]
     self.replicas = Replicas(
       config, mesh, Ledger(self._graph), len(self._slices)
     )
@@ -1039,10 +1041,16 @@ class Partitioner:
     ordering.read_before_writing(unordered_reads.find_of_references(ops))
 
 
-def _slices(
+def slices_of_replicas(
   schedule: Schedule, mesh: mesh_lib.Mesh, purpose: Purpose
 ) -> list[range]:
-  """Returns for each replica the numbers of its slices."""
+  """Returns for each replica the numbers of its slices.
+
+  Args:
+    schedule: The order of a replica's micro-batches.
+    mesh: The devices.
+    purpose: What the graph is for.
+  """
   if purpose.is_export:
     return [range(1)]
   count = schedule.num_micro_batches

@@ -10,6 +10,7 @@ GPipe: Huang et al., "GPipe: Efficient Training of Giant Neural Networks using
 Pipeline Parallelism", 2019.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -122,6 +123,22 @@ def inputs_with_examples(
     if tf.is_tensor(leaf)
     and (axis := nested_inputs.axis_of(name, leaf, batch_axis)) is not None
   ]
+
+
+def whole_inputs(
+  inputs: Any, batch_axis: Sequence[BatchAxis] = ()
+) -> list[Input]:
+  """Returns what is known to have examples of inputs that nothing cuts.
+
+  Args:
+    inputs: As for `inputs_with_examples`; there may be anything among them.
+    batch_axis: As for it.
+  """
+  found: list[Input] = []
+  for name, leaf in nested_inputs.leaves(inputs):
+    with contextlib.suppress(ValueError):  # It could not be cut.
+      found += inputs_with_examples({name: leaf}, batch_axis)
+  return found
 
 
 def known_size(inputs: Sequence[Input]) -> int | None:

@@ -156,6 +156,33 @@ class DriverTest(parameterized.TestCase):
       self.assertIs(y, spec.predictions)
       self.assertEqual(y.op.type, "ConcatV2")
 
+  @parameterized.named_parameters(
+    ("cut", "stage:2", lambda: {"scale": tf.constant(2.0), "note": "text"}),
+    (
+      "whole",
+      "stage:1",
+      lambda: {"x": _v1.placeholder_with_default(2.0, None)},
+    ),
+  )
+  def test_inputs_without_known_examples(self, mesh, features):
+    """Nothing has to have examples where nothing is cut."""
+
+    def model_fn(features, mode):
+      (x,) = (x for x in features.values() if tf.is_tensor(x))
+      y = _v1.layers.dense(tf.reshape(x, [1, 1]), 2, tf.tanh)
+      y = _v1.layers.dense(y, 1)
+      return tf.estimator.EstimatorSpec(mode, predictions=y)
+
+    sharded = estimator_mp.shard_model_fn(
+      model_fn, _config(mesh, num_micro_batches=2)
+    )
+    with tf.Graph().as_default():
+      spec = sharded(features(), mode=tf.estimator.ModeKeys.PREDICT)
+      options = session_configs.config(device_count={"CPU": 2})
+      with _v1.Session(config=options) as session:
+        session.run(_v1.global_variables_initializer())
+        self.assertEqual(session.run(spec.predictions).shape, (1, 1))
+
   def test_results_without_gradients(self):
     """The mean of a metric, whose sums are added as micro-batches come."""
 
