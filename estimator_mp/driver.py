@@ -146,7 +146,8 @@ class Driver:
     self._model_axis: model_partitioner.ModelPartitioner | None = None
     self._servers = servers
     self._processes: horovod.Processes | None = None
-    if config.aggregation == replica_options.HOROVOD and mode == TRAIN:
+    self._is_training = mode == TRAIN and not is_export
+    if config.aggregation == replica_options.HOROVOD and self._is_training:
       self._processes = horovod.Processes(config.horovod_op)
     self._graph = tf.compat.v1.get_default_graph()
     self._inputs: list[batch_inputs.Input] = []
@@ -305,8 +306,7 @@ class Driver:
         late()
       else:
         copies.before_finalization(self._graph, late)
-    is_training = self._purpose.trains and not self._purpose.is_export
-    if is_training and not compiles_with_xla:
+    if self._is_training and not compiles_with_xla:
       initial_values.compute_in_session()
     self._servers.finish(self._graph.get_operations())
 

@@ -7,7 +7,9 @@ from estimator_mp import driver
 from estimator_mp.capture import input_pieces
 from estimator_mp.graph import traversal
 from estimator_mp.plan import sharding_plan
+from estimator_mp.session import export
 from tests.estimator_mp import programs, session_configs
+from tests.estimator_mp.replicas import horovod_stand_in
 
 import numpy as np
 import tensorflow as tf
@@ -155,6 +157,16 @@ class DriverTest(parameterized.TestCase):
       _, (y,) = spec.eval_metrics
       self.assertIs(y, spec.predictions)
       self.assertEqual(y.op.type, "ConcatV2")
+
+  def test_an_exported_graph_is_of_no_other_process(self):
+    horovod_stand_in.install(self, factor=5)
+    batch = _BATCH, _LABELS
+    config = _config("stage:2", num_micro_batches=2, aggregation="horovod")
+    with mock.patch.object(export, "is_for_export", return_value=True):
+      program = programs.Program(_model_fn, config, batch)
+    self.assertIsNone(sharding_plan.get_plan(program.graph).pipeline)
+    plain = programs.Program(_model_fn, None, batch)
+    programs.assert_same_steps(self, plain, program, [batch] * 3)
 
   @parameterized.named_parameters(
     ("cut", "stage:2", lambda: {"scale": tf.constant(2.0), "note": "text"}),
