@@ -8,6 +8,7 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp import driver
+from estimator_mp.session import export
 from tests.estimator_mp import programs
 from tests.estimator_mp.replicas import horovod_stand_in
 
@@ -156,13 +157,16 @@ class TrainingTest(parameterized.TestCase):
     for device in ("/device:CPU:0", "/device:CPU:1"):
       self.assertIn(((4, 8), device), totals)  # Of one that is 8 by 8.
 
-  def test_evaluation_is_of_one_process(self):
-    config = _config("stage:2")
-    with tf.Graph().as_default() as graph:
+  @parameterized.parameters(("eval", False), ("train", True))
+  def test_evaluation_and_exports_are_of_one_process(self, mode, is_export):
+    with (
+      tf.Graph().as_default() as graph,
+      mock.patch.object(export, "is_for_export", lambda: is_export),
+    ):
       _v1.train.get_or_create_global_step()
-      sharded = estimator_mp.shard_model_fn(_model_fn, config)
+      sharded = estimator_mp.shard_model_fn(_model_fn, _config("stage:2"))
       features = tf.nest.map_structure(tf.constant, _BATCH)
-      spec = sharded(features, tf.constant(_LABELS), "eval", {"count": 1})
+      spec = sharded(features, tf.constant(_LABELS), mode, {"count": 1})
       self.assertNotIn("Cumsum", {op.type for op in graph.get_operations()})
     self.assertEmpty(spec.training_chief_hooks)
 
