@@ -897,6 +897,11 @@ class Partitioner:
       self._frames,
       exchanged=() if self._norms_per_slice else ("n",),
       alone=("n",) if self._norms_per_slice else (),
+      draws=lambda size: (
+        self._partition
+        if size == self.shapes.num_examples
+        else self._starts(size)
+      ),
     )
     found.run(self.ops)
     return found

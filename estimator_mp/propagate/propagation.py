@@ -79,6 +79,7 @@ class Propagation:
     frames: frames_lib.Frames | None = None,
     exchanged: Collection[Label] = ("n",),
     alone: Collection[Label] = (),
+    draws: Callable[[Size], Partition | None] = lambda size: None,
   ):
     """Starts with what is split at first.
 
@@ -98,6 +99,8 @@ class Propagation:
       exchanged: Labels along which parts exchange what rules say that they do.
       alone: Labels along which they do not, but are copies of the op: that is
         another model.
+      draws: As `starts`, for random numbers: those of a dimension that has the
+        size by chance are as good as any others.
     """
     self.layouts: dict[str, Layout] = dict(roots)
     self.parts: dict[tf.Operation, Parts] = {}
@@ -111,6 +114,7 @@ class Propagation:
     self._frames = frames or frames_lib.Frames(())
     self._exchanged = frozenset(exchanged)
     self._alone = frozenset(alone)
+    self._draws = draws
     self._regions: dict[tf.Operation, Hashable] = {}
     self._num_readers: collections.Counter[str] = collections.Counter()
     self._wanted_outputs: Mapping[tf.Operation, Shard] = {}
@@ -515,7 +519,8 @@ class Propagation:
         labels = rule.outputs[how.output] or ()
         shape = self._shapes.shape(op.outputs[how.output]) or ()
         sizes = dict(zip(labels, shape, strict=False))
-        found = {label: self._starts(x) for label, x in sizes.items()}
+        begins = self._draws if op.type in op_types.RANDOM else self._starts
+        found = {label: begins(x) for label, x in sizes.items()}
       elif rule.labels(index) and op.type in _WORTH_SPLITTING:
         rows = rule.labels(index)[0]
         found = {rows: self._rows(op.inputs[index])}
