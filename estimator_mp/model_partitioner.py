@@ -23,13 +23,11 @@ from collections.abc import (
 )
 from types import MappingProxyType
 
-from compat.private import graph_edits
 from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
 from estimator_mp.graph import (
   batch_inputs,
   frames,
   op_types,
-  placed_ops,
   traversal,
   variables,
 )
@@ -197,7 +195,7 @@ class ModelPartitioner:
     }
     self._starts = {op: [x.name for x in ops] for op, ops in writes.items()}
     for op, own in writes.items():
-      _write_instead(op, own)
+      shards.write_instead(op, own)
     of_shards.replace_in_collections(writes, wholes)
     self._num_seen = len(graph.get_operations())
     return SplitGraph(
@@ -221,8 +219,6 @@ class ModelPartitioner:
     for op in ops:
       variable = variables.variable_of(op.inputs[0])
       of_tables.setdefault(variable, []).append(op)
-      if not op.device:
-        graph_edits.set_device(op, self._devices_of(op)[0])
     for variable, found in of_tables.items():
       rows = self._splits[variable].rows
       self.lookups.defer(found, variable, self._handles[variable], rows)
@@ -262,7 +258,9 @@ class ModelPartitioner:
       found = made.apply([op.outputs[0] for op in alone])
       for op, value in zip(alone, found, strict=True):
         copies.read_copy(op, value, self._devices_of(op)[0])
-      self.lookups.exchange([op] for op in found_rows)
+      self.lookups.exchange(
+        ([op] for op in found_rows), lambda op: self._devices_of(op)[0]
+      )
       for op in users:  # Whether there is a value a shard knows as well.
         if op.type == "VarIsInitializedOp":
           first = self._handles[variables.variable_of(op.inputs[0])][0]
@@ -451,24 +449,6 @@ def _reads(of_model: Iterable[tf.Operation]) -> list[tf.Operation]:
     for reader in variable.outputs[0].consumers()
     if reader.type == "ReadVariableOp"
   ]
-
-
-def _write_instead(op: tf.Operation, writes: Sequence[tf.Operation]) -> None:
-  """Lets the first write of a variable be that of all of its shards.
-
-  Args:
-    op: The write, which a program may run by itself.
-    writes: Those of the shards.
-  """
-  first, *others = writes
-  handle, value = first.inputs
-  with placed_ops.apart_from_caller("write"), tf.compat.v1.device(first.device):
-    part = tf.raw_ops.PlaceholderWithDefault(input=value, shape=None)
-  graph_edits.replace_input(op, 0, handle)
-  graph_edits.replace_input(op, 1, part)  # Of any shape, as the whole has.
-  graph_edits.set_control_inputs(op, [*first.control_inputs, *others])
-  graph_edits.set_colocation(op, [])
-  graph_edits.set_device(op, first.device)
 
 
 def _in_collections(graph: tf.Graph) -> list[tf.Tensor]:

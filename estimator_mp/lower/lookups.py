@@ -103,12 +103,15 @@ class Lookups:
     }
 
   def exchange(
-    self, groups: Iterable[Sequence[tf.Operation]]
+    self,
+    groups: Iterable[Sequence[tf.Operation]],
+    device_of: Callable[[tf.Operation], str] = lambda op: str(op.device),
   ) -> dict[str, tf.Tensor]:
     """Replaces lookups by exchanges.
 
     Args:
       groups: Lookups of one table, on one device, that are made together.
+      device_of: Returns the device on which a lookup's rows are wanted.
 
     Returns:
       What stands for what they made, by the names of that. All other ops read
@@ -116,7 +119,7 @@ class Lookups:
     """
     found: dict[tf.Operation, tf.Tensor] = {}
     for ops in groups:
-      found |= zip(ops, self._exchange(ops), strict=True)
+      found |= zip(ops, self._exchange(ops, device_of(ops[0])), strict=True)
     for op, rows in found.items():
       for reader in [*op.outputs[0].consumers()]:
         for index, tensor in enumerate(reader.inputs):
@@ -130,11 +133,13 @@ class Lookups:
     self._wait(found)
     return {op.outputs[0].name: rows for op, rows in found.items()}
 
-  def _exchange(self, ops: Sequence[tf.Operation]) -> list[tf.Tensor]:
-    """Returns the rows of lookups."""
+  def _exchange(
+    self, ops: Sequence[tf.Operation], device: str
+  ) -> list[tf.Tensor]:
+    """Returns the rows of lookups, on a device."""
     first = ops[0]
     table = self._tables[variables.variable_of(first.inputs[0])]
-    ids, device = [op.inputs[1] for op in ops], first.device
+    ids = [op.inputs[1] for op in ops]
     waits = dict.fromkeys(x for op in ops for x in op.control_inputs)
     dtype = first.outputs[0].dtype
     with (

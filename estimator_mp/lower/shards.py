@@ -181,6 +181,24 @@ class Shards:
       )
 
 
+def write_instead(op: tf.Operation, writes: Sequence[tf.Operation]) -> None:
+  """Lets the first write of a variable be that of all of its shards.
+
+  Args:
+    op: The write, which a program may run by itself.
+    writes: Those of the shards.
+  """
+  first, *others = writes
+  handle, value = first.inputs
+  with placed_ops.apart_from_caller("write"), tf.compat.v1.device(first.device):
+    part = tf.raw_ops.PlaceholderWithDefault(input=value, shape=None)
+  graph_edits.replace_input(op, 0, handle)
+  graph_edits.replace_input(op, 1, part)  # Of any shape, as the whole has.
+  graph_edits.set_control_inputs(op, [*first.control_inputs, *others])
+  graph_edits.set_colocation(op, [])
+  graph_edits.set_device(op, first.device)
+
+
 def _handles(
   splits: Mapping[tf.Operation, Shard],
   devices_of: Callable[[tf.Operation], Sequence[str]],

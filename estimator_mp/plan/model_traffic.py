@@ -95,10 +95,10 @@ class Traffic:
         if not op_types.is_handle(tensor) and not isinstance(read, Sizes):
           self._read(op, tensor, read)
       if how is not None and how.exchanges:
-        rows = self._bytes(op.inputs[0]) // (self._size_along(op) or 1)
+        count = self._bytes(op.inputs[0]) // (self._size_along(op) or 1)
         has_loss = len(op.outputs) > 1
         numbers = _NUMBERS_OF_LOSS if has_loss else _NUMBERS_OF_SOFTMAX
-        num_bytes = numbers * self._others * rows
+        num_bytes = numbers * self._others * count
         self._enter(costs.EXCHANGE, op.outputs[0], op, num_bytes)
 
   def _exchange(
