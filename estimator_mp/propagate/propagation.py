@@ -47,6 +47,7 @@ from estimator_mp.rules import control_flow
 from estimator_mp.rules.rule import (
   Label,
   Labels,
+  Own,
   Reduction,
   Rule,
   SizesOf,
@@ -423,13 +424,19 @@ class Propagation:
     partial = frozenset(
       i for i, layout in enumerate(layouts) if isinstance(layout, Partial)
     )
-    if not partial or any(layouts[i] != Partial() for i in partial):
+    made = next((layouts[i] for i in partial), ONCE)
+    is_sum = made == Partial()
+    if not (is_sum or made == Partial(Reduction.MEAN)):
+      return None
+    if any(layouts[i] != made for i in partial):
       return None
     is_free = op not in self._regions
     for group in rule.linear:
       # Several sums and what is whole are one sum, not several.
-      is_all = partial == group or (op.type == "AddN" and len(partial) > 1)
-      if not partial <= group or (is_free and not is_all):
+      is_all = partial == group or (
+        is_sum and op.type == "AddN" and len(partial) > 1
+      )
+      if not partial <= group or not (is_all or (is_sum and not is_free)):
         continue
       # What reads a sum whole needs it anyway.
       names = [op.inputs[i].name for i in partial]
@@ -441,10 +448,9 @@ class Propagation:
         is_whole(layouts[i]) for i in range(len(layouts)) if i not in partial
       ):
         reads = (
-          Partial() if i in group else layout
-          for i, layout in enumerate(layouts)
+          made if i in group else layout for i, layout in enumerate(layouts)
         )
-        return Parts(tuple(reads), (Partial(),) * len(op.outputs))
+        return Parts(tuple(reads), (made,) * len(op.outputs))
     return None
 
   def _repeats(self, op: tf.Operation, partial: Iterable[int]) -> bool:
@@ -571,7 +577,7 @@ class Propagation:
       read: Read | None = ONCE
       if isinstance(how, SizesOf):
         read = self._sizes(op.inputs[index], how, outputs[how.output])
-      elif self._is_own(rule, label, layouts[index]):
+      elif self._is_own(rule, label, index, layouts[index]):
         read = layouts[index]
       elif label in rule.labels(index):
         axis = rule.labels(index).index(label)
@@ -608,10 +614,13 @@ class Propagation:
     exchanges = label in rule.exchanged and label in self._exchanged
     return Parts(tuple(reads), tuple(outputs), exchanges, counted, owned)
 
-  def _is_own(self, rule: Rule, label: Label, layout: Layout) -> bool:
+  def _is_own(
+    self, rule: Rule, label: Label, index: int, layout: Layout
+  ) -> bool:
     """Whether parts read what each has of its own, as their moments are."""
     is_alone = label in rule.exchanged and label in self._alone
-    return is_alone and layout == Partial(Reduction.MEAN)
+    is_own = is_alone or isinstance(rule.inputs[index], Own)
+    return is_own and layout == Partial(Reduction.MEAN)
 
   def _sizes(self, tensor: tf.Tensor, how: SizesOf, made: Layout) -> Read:
     """Returns what parts read of an input that has the sizes of an output."""
@@ -646,6 +655,8 @@ class Propagation:
       return Partial(rule.reduction or Reduction.SUM)
     if not is_read or label in rule.exchanged:
       return ONCE
+    if index in rule.own:
+      return Partial(Reduction.MEAN)
     if labels is None or rule.reduction is None or is_repeated(label):
       return None
     if op in self._of_inputs:

@@ -44,6 +44,13 @@ def _lookup(hidden, x):
   return tf.gather(parts.weight("kept", [9, 2]), tf.cast(hidden, tf.int32))
 
 
+def _normed(hidden, x):
+  """Each device has the moments of its own channels."""
+  scale, offset = (parts.weight(name, [6]) for name in ("scale", "offset"))
+  images = tf.reshape(hidden, [-1, 1, 1, 6])
+  return v1.nn.fused_batch_norm(images, scale, offset)[0]
+
+
 def _with_a_gradient_of_its_own(hidden, x):
   with v1.get_default_graph().gradient_override_map({"Relu": "Relu6"}):
     return tf.nn.relu(hidden)
@@ -91,6 +98,7 @@ class LayoutsTest(graph_case.GraphCase):
       {"scale": 0},
     ),
     ("beside_what_is_sliced", _beside_an_input),
+    ("batch_norm", _normed, {"scale": 0, "offset": 0}),
     ("kept_by_a_rule", _KEPT),
     ("average", _averaged, {"bias": 0, "average": 0}),
     ("branches", _branches),
