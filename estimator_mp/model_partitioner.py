@@ -34,18 +34,18 @@ from estimator_mp.graph import (
 from estimator_mp.graph.frames import Frames
 from estimator_mp.lower import copies, lookups, shards
 from estimator_mp.lower.instantiation import Fetch, Instantiation
-from estimator_mp.model_axis import decisions
-from estimator_mp.model_axis.inference import Unsplittable
-from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
 from estimator_mp.placement import costs as placement_costs
+from estimator_mp.plan import split_candidates, split_search
 from estimator_mp.plan.model_traffic import Traffic
+from estimator_mp.plan.split_plan import SplitPlan, SplitVariable
 from estimator_mp.propagate import demands
+from estimator_mp.propagate import splits as splits_lib
 from estimator_mp.propagate.layouts import Partition, Shard
 from estimator_mp.propagate.propagation import Propagation, is_without_state
 
 import tensorflow as tf
 
-Splits = Mapping[tf.Operation, decisions.Shard]
+Splits = Mapping[tf.Operation, splits_lib.Shard]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,34 +65,6 @@ class SplitGraph:
   made_for: Mapping[tf.Operation, tuple[tf.Operation, int]]
   handles: Mapping[tf.Operation, tuple[tf.Operation, int]]
   plan: SplitPlan
-
-
-def with_slots(
-  splits: Splits, ops: Sequence[tf.Operation]
-) -> dict[tf.Operation, decisions.Shard]:
-  """Returns splits of variables, and of the slots that are updated with them.
-
-  Args:
-    splits: How variables are split, by their ops.
-    ops: Those of a step.
-  """
-  found = dict(splits)
-  is_new = True
-  while is_new:
-    is_new = False
-    for op in ops:
-      handles = [x for x in op.inputs if x.dtype == tf.resource]
-      used = [variables.variable_of(x) for x in handles]
-      known = [found[x] for x in used if x in found]
-      if not known or op_types.is_call(op):
-        continue
-      shape = tf.TensorShape(used[0].get_attr("shape"))
-      for other in used:
-        is_variable = other.type == "VarHandleOp" and other not in found
-        if is_variable and tf.TensorShape(other.get_attr("shape")) == shape:
-          found[other] = known[0]
-          is_new = True
-  return found
 
 
 class ModelPartitioner:
@@ -127,10 +99,10 @@ class ModelPartitioner:
   def split(
     self,
     fetches: Sequence[Fetch],
-    splits: Splits,
+    decided: Mapping[tf.Operation, splits_lib.Shard | None],
+    undecided: Sequence[tf.Operation] = (),
     backward: Collection[tf.Operation] = (),
-    may_follow: Callable[[tf.Operation], bool] = lambda variable: False,
-    is_asked: Callable[[tf.Operation], bool] = lambda variable: False,
+    memory_limit: int | None = None,
     is_drawn: Callable[[tf.Operation], bool] = lambda write: False,
     draws_itself: Callable[[tf.Operation], bool] = lambda op: False,
   ) -> SplitGraph:
@@ -138,12 +110,13 @@ class ModelPartitioner:
 
     Args:
       fetches: What a step runs.
-      splits: How variables are split, by their ops. Those of which an op is in
-        the way stay whole.
+      decided: How a user wants variables split, by their ops; None for those
+        that are to stay whole.
+      undecided: Variables that are split as it is best. All others are split if
+        what is computed with them is, as a slot that model_fn keeps itself.
       backward: The ops that come after the forward pass.
-      may_follow: Whether a variable may be split because what is computed with
-        it is, as a slot that model_fn keeps itself.
-      is_asked: Whether a user has said how a variable is split.
+      memory_limit: The bytes of a device for variables that are trained, with
+        their gradients and slots; None for no limit.
       is_drawn: Whether shards draw their own initial values in place of slices
         of the plain one, which an op writes.
       draws_itself: Whether parts draw random numbers of their own in place of
@@ -155,7 +128,6 @@ class ModelPartitioner:
     graph = fetches[0].graph
     every = graph.get_operations()
     live = traversal.ops_run_with(*fetches)
-    splits = with_slots(splits, [op for op in every if op in live])
     starts = variables.initial_writes()
     of_model = op_types.variables_of(every)
     drawn = traversal.ops_run_with(*filter(is_drawn, starts)) - live
@@ -168,14 +140,40 @@ class ModelPartitioner:
       ),
     )
     sizes = placement_costs.nominal_bytes(graph_of_all.ops)
+    step = [op for op in graph_of_all.ops if op in live]
+    chosen = {x: how for x, how in decided.items() if how is not None}
+    asked = splits_lib.with_slots(chosen, step)
+    others = {*decided, *undecided}
+
+    def may_follow(variable: tf.Operation) -> bool:
+      return variable not in others
+
+    if undecided:
+      problem = split_candidates.Problem.of(
+        step,
+        graph_of_all.shapes,
+        graph_of_all.frames,
+        sizes,
+        self._count,
+        undecided,
+        may_follow,
+        backward,
+        memory_limit,
+      )
+      best = split_search.choose_splits(problem)
+      chosen |= {x: _shards_of(how) for x, how in best.items() if how}
     splits, layouts = _settled(
-      graph_of_all, splits, sizes, may_follow, is_asked
+      graph_of_all,
+      splits_lib.with_slots(chosen, step),
+      sizes,
+      may_follow,
+      asked,
     )
     self._splits = splits
     traffic = Traffic(
       layouts, graph_of_all.shapes, self._count, sizes, backward
     )
-    traffic.add([op for op in graph_of_all.ops if op in live])
+    traffic.add(step)
     of_shards = shards.Shards(splits, self._devices_of)
     self._handles = of_shards.handles
     self._defer([op for op in every if _looks_up(op, splits)])
@@ -347,7 +345,7 @@ class _Analysis:
         Partition(
           sum(how.sizes),
           tuple(how.sizes),
-          isinstance(how, decisions.ByTurns),
+          isinstance(how, splits_lib.ByTurns),
         ),
       )
       for variable, how in splits.items()
@@ -398,7 +396,7 @@ def _settled(
   splits: Splits,
   sizes: Mapping[str, int],
   may_follow: Callable[[tf.Operation], bool],
-  is_asked: Callable[[tf.Operation], bool],
+  asked: Collection[tf.Operation],
 ) -> tuple[Splits, Propagation]:
   """Returns what is split at last, and the layouts of that.
 
@@ -410,17 +408,17 @@ def _settled(
     layouts = analysis.propagate(splits)
     whole = _read_whole(analysis.ops, layouts, splits)
     for variable, op in whole.items():
-      if is_asked(variable):
-        raise Unsplittable(variable.name, op)
+      if variable in asked:
+        raise splits_lib.Unsplittable(variable.name, op)
     stay |= whole.keys()
     known = splits.keys() | stay
     may = functools.partial(_may_join, known, may_follow)
-    asked = analysis.demands(layouts, splits, sizes, may)
-    followers = {op: _shards_of(how) for op, how in asked.variables.items()}
+    wanted = analysis.demands(layouts, splits, sizes, may)
+    followers = {op: _shards_of(how) for op, how in wanted.variables.items()}
     if not followers and stay.isdisjoint(splits):
-      return splits, analysis.propagate(splits, asked.ops)
+      return splits, analysis.propagate(splits, wanted.ops)
     kept = {x: how for x, how in splits.items() if x not in stay}
-    splits = with_slots({**kept, **followers}, analysis.ops)
+    splits = splits_lib.with_slots({**kept, **followers}, analysis.ops)
     splits = {x: how for x, how in splits.items() if x not in stay}
 
 
@@ -433,12 +431,12 @@ def _may_join(
   return variable not in known and may_follow(variable)
 
 
-def _shards_of(how: Shard) -> decisions.Shard:
+def _shards_of(how: Shard) -> splits_lib.Shard:
   """Returns how a variable is split that is read so."""
   sizes = tuple(x for x in how.partition.parts if isinstance(x, int))
   if how.partition.is_cyclic:
-    return decisions.ByTurns(how.axis, sizes)
-  return decisions.Shard(how.axis, sizes)
+    return splits_lib.ByTurns(how.axis, sizes)
+  return splits_lib.Shard(how.axis, sizes)
 
 
 def _reads(of_model: Iterable[tf.Operation]) -> list[tf.Operation]:
@@ -478,7 +476,7 @@ def _uses_any(op: tf.Operation, splits: Splits) -> bool:
 
 def _looks_up(op: tf.Operation, splits: Splits) -> bool:
   """Whether an op looks up rows that several devices have."""
-  if op.type != "ResourceGather" or op.get_attr("batch_dims"):
+  if not op_types.looks_up_rows(op):
     return False
   how = splits.get(variables.variable_of(op.inputs[0]))
   return how is not None and how.axis == 0

@@ -15,7 +15,6 @@ import functools
 import itertools
 import re
 from collections.abc import (
-  Callable,
   Collection,
   Iterable,
   Mapping,
@@ -59,7 +58,6 @@ from estimator_mp.lower.instantiation import (
 )
 from estimator_mp.lower.lookups import Lookups
 from estimator_mp.lower.replicas import Replicas
-from estimator_mp.model_axis import split_plan
 from estimator_mp.pipeline import (
   auto_schedule,
   cells,
@@ -77,11 +75,13 @@ from estimator_mp.plan import (
   phase_costs,
   reshards,
   slice_passes,
-  split_planner,
+  split_options,
+  split_plan,
   unordered_reads,
   update_reads,
 )
 from estimator_mp.plan.purpose import TRAINING, Purpose
+from estimator_mp.propagate import splits
 from estimator_mp.propagate.layouts import ONCE, Layout, Partition, Shard
 from estimator_mp.propagate.propagation import Propagation, is_without_state
 from estimator_mp.sizes import polynomials
@@ -300,18 +300,28 @@ class Partitioner:
   def _split_variables(self, config: sharding_config.ShardingConfig) -> None:
     """Splits variables over an axis, and analyses what that has made."""
     count = self._mesh.axis_size(self._split_axis)
-    planner = split_planner.SplitPlanner(config, count)
     of_model = op_types.variables_of(self._graph.get_operations())
-    handles = [x.outputs[0] for x in of_model if x.type == "VarHandleOp"]
-    users = {op for x in handles for op in variables.users(x)}
+    users = {
+      op
+      for x in of_model
+      if x.type == "VarHandleOp"
+      for op in variables.users(x.outputs[0])
+    }
     branches = inlining.INLINED - op_types.FUNCTIONAL_LOOPS
     self._inline_calls([op for op in users if op.type in branches], branches)
-    planner.plan(*self._forward_pass())
-    planner.leave_the_rest()
-    planner.check()
     results = self._purpose.results
-    names = {op.name: op for op in of_model}
-    splits = {names[name]: how for name, how in planner.splits.items()}
+    handles = [
+      x for x in of_model if x.type == "VarHandleOp" and x not in self._given
+    ]
+    trained = {x.op for x in tf.compat.v1.trainable_variables()}
+    decided: dict[tf.Operation, splits.Shard | None] = {}
+    undecided: list[tf.Operation] = []
+    if config.split == split_rules.AUTO:
+      undecided = [x for x in handles if x in trained and _is_matrix(x)]
+    else:
+      decided = split_options.splits_of_rules(
+        config.split, handles, trained, count
+      )
     self.model_axis = model_partitioner.ModelPartitioner(
       self._inputs,
       count,
@@ -319,13 +329,10 @@ class Partitioner:
     )
     made = self.model_axis.split(
       [*self._fetches, *results],
-      splits,
+      decided,
+      undecided,
       {*self._backward, *filter(graph_reads.is_of_gradient, self.ops)},
-      self._may_follow(config),
-      lambda op: (
-        not isinstance(config.split, str)
-        and split_rules.rule_for(config.split, op.name) is not None
-      ),
+      config.memory_limit,
       lambda write: (
         config.initial_values == "by_shard"
         or max(map(shapes.tensor_bytes, write.inputs), default=0)
@@ -334,8 +341,7 @@ class Partitioner:
       self._draws_in_slices,
     )
     self.splits = made.plan
-    for gather in made.plan.gathers:
-      planner.check_gather(gather, self._graph)
+    split_options.check_gathers(made.plan.gathers, config, self._graph)
     num_fetches = len(self._fetches)
     self._fetches = list(made.fetches[:num_fetches])
     self._purpose = dataclasses.replace(
@@ -369,53 +375,6 @@ class Partitioner:
       self._parts[op] = self._parts.get(mark, 0)
       self._backward.add(op)
     self._analyse()
-
-  def _may_follow(
-    self, config: sharding_config.ShardingConfig
-  ) -> Callable[[tf.Operation], bool]:
-    """Returns whether a variable may be split because others are."""
-    trained = {x.op.name for x in tf.compat.v1.trainable_variables()}
-    names = [op.name for op in op_types.variables_of(self.ops)]
-
-    def may_follow(variable: tf.Operation) -> bool:
-      if isinstance(config.split, str):  # The search has decided on others.
-        return variable.name not in trained
-      if split_rules.rule_for(config.split, variable.name) is None:
-        return True
-      is_below = any(variable.name.startswith(f"{name}/") for name in names)
-      return is_below and variable.name not in trained  # As slots are.
-
-    return may_follow
-
-  def _forward_pass(
-    self,
-  ) -> tuple[list[tf.Operation], list[tf.Operation] | None]:
-    """Returns the ops of the forward pass, and those that it ends with.
-
-    All ops of the model, and None, if there is no backward pass.
-    """
-    own = [op for op in self._graph.get_operations() if op not in self._given]
-    if not self._purpose.trains:
-      return own, None
-    forward = [
-      op
-      for op in own
-      if op not in self._backward and not graph_reads.is_of_gradient(op)
-    ]
-    differentiated = {
-      x for op in own for x in finished_stages.differentiated(op)
-    }
-    known = [op for op in forward if op in differentiated]
-    before = set(
-      traversal.ancestors(
-        [x for op in known for x in traversal.inputs(op)], forward
-      )
-    )
-    targets = [op for op in known if op not in before]
-    needed = set(traversal.ancestors(targets, forward))
-    needed.update(op_types.variables_of(forward))
-    needed.update(traversal.ops_run_with(*variables.initial_writes()))
-    return [op for op in forward if op in needed], targets
 
   def _plan_passes(self) -> None:
     """Decides what slices wait for, and which passes ops are in."""
@@ -1044,6 +1003,12 @@ class Partitioner:
     ops = [op for op in self._graph.get_operations() if op in live]
     ordering.read_before_writing(unordered_reads.find(ops, lookups=True))
     ordering.read_before_writing(unordered_reads.find_of_references(ops))
+
+
+def _is_matrix(variable: tf.Operation) -> bool:
+  """Whether a variable has several dimensions, all of known sizes."""
+  shape = tf.TensorShape(variable.get_attr("shape"))
+  return shape.is_fully_defined() and len(shape) > 1
 
 
 def slices_of_replicas(

@@ -420,3 +420,12 @@ def refusal(name: str, op_type: str) -> str:
     "not use as one step of the whole batch does; make it in input_fn, or use "
     "num_micro_batches=1 and no data axis"
   )
+
+
+def looks_up_rows(op: tf.Operation) -> bool:
+  """Whether an op looks up rows of a variable.
+
+  Args:
+    op: The op.
+  """
+  return op.type == "ResourceGather" and not op.get_attr("batch_dims")

@@ -20,7 +20,6 @@ import dataclasses
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 from estimator_mp.collectives.exchange import RowOwners
 from estimator_mp.graph import op_types, same_ops, shapes, traversal
@@ -40,47 +39,15 @@ from estimator_mp.model_axis.decisions import (
   Table,
 )
 from estimator_mp.model_axis.inference import Inferred
+from estimator_mp.plan.split_plan import (
+  BROADCAST,
+  EXCHANGE,
+  GATHER,
+  SLICE,
+  Sent,
+)
 
 import tensorflow as tf
-
-# The kinds of what is sent that are no join of parts, which have the join's.
-GATHER = "gather"
-BROADCAST = "broadcast"
-SLICE = "slice"
-EXCHANGE = "exchange"
-
-
-@dataclasses.dataclass(frozen=True)
-class Sent:
-  """The traffic of one tensor in a training step.
-
-  Attributes:
-    kind: The kind of communication: "sum", or another `Reduction`, of the
-      results of parts; "gather" of its parts; "broadcast" of it, or "slice", to
-      the devices of parts; "exchange" of tensors between the parts of an op.
-    tensor: Its name in the model.
-    op: The name of the op that makes it, for a join or an exchange, or of the
-      first one that reads it.
-    type: The type of that op.
-    forward_bytes: The bytes that all devices together send forward.
-    backward_bytes: Those that go back for its gradient.
-  """
-
-  kind: str
-  tensor: str
-  op: str
-  type: str
-  forward_bytes: int
-  backward_bytes: int
-
-  @property
-  def num_bytes(self) -> int:
-    """The bytes of both ways."""
-    return self.forward_bytes + self.backward_bytes
-
-  def to_dict(self) -> dict[str, Any]:
-    """Returns everything for JSON."""
-    return dataclasses.asdict(self)
 
 
 def without_repeats(

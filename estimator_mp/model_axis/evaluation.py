@@ -7,7 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.model_axis import costs, inference
 from estimator_mp.model_axis.decisions import Shard, Table
-from estimator_mp.model_axis.inference import Inferred, Unsplittable
+from estimator_mp.model_axis.inference import Inferred
+from estimator_mp.plan.split_plan import EXCHANGE, Sent
+from estimator_mp.propagate.splits import Unsplittable
 
 import tensorflow as tf
 
@@ -236,9 +238,9 @@ class Evaluation:
       num_sent=len(sent),
     )
 
-  def _bytes_with_update(self, sent: costs.Sent) -> int:
+  def _bytes_with_update(self, sent: Sent) -> int:
     """Returns what a tensor costs, if it is of rows with their update."""
-    is_rows = sent.kind == costs.EXCHANGE and sent.type == "ResourceGather"
+    is_rows = sent.kind == EXCHANGE and sent.type == "ResourceGather"
     if is_rows and sent.tensor in self.traffic.differentiated:
       return 2 * sent.num_bytes
     return sent.num_bytes

@@ -17,7 +17,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from compat.private import graph_reads
-from estimator_mp.config.split_rules import SplitError
 from estimator_mp.graph import feeds, op_types, traversal
 from estimator_mp.model_axis.decisions import (
   Decision,
@@ -29,6 +28,8 @@ from estimator_mp.model_axis.decisions import (
   Shards,
   Table,
 )
+from estimator_mp.plan.split_plan import Gather
+from estimator_mp.propagate.splits import Unsplittable
 
 import tensorflow as tf
 
@@ -36,21 +37,6 @@ import tensorflow as tf
 _MOST_SOURCES = 64
 # The most elements of a constant that each device has a copy of.
 _MOST_COPIED = 1024
-
-
-@dataclasses.dataclass(frozen=True)
-class Gather:
-  """A split tensor that an op without a rule for it reads whole.
-
-  Attributes:
-    tensor: Its name.
-    reader: The name of the op.
-    type: The op's type.
-  """
-
-  tensor: str
-  reader: str
-  type: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,24 +56,6 @@ class Inferred:
   decisions: Mapping[tf.Operation, Decision]
   gathers: tuple[Gather, ...]
   adopted: Mapping[str, Shard]
-
-
-class Unsplittable(SplitError):
-  """A variable cannot be split: an op works on it that has no rule.
-
-  Attributes:
-    variable: The name of the variable's op.
-    op: The op.
-  """
-
-  def __init__(self, variable: str, op: tf.Operation):
-    super().__init__(
-      f"{variable} cannot be split over the model axis: {op.name} works on it, "
-      f"and there is no rule for such an op ({op.type}); keep it whole by the "
-      f"rule ({variable!r}, None) before others"
-    )
-    self.variable = variable
-    self.op = op
 
 
 class Inference:

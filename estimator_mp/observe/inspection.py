@@ -16,12 +16,12 @@ from estimator_mp.config import options, placement_file
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.graph import shapes
-from estimator_mp.model_axis.split_plan import SplitPlan
 from estimator_mp.placement import costs, evenness
 from estimator_mp.placement.forward_graph import ForwardGraph
 from estimator_mp.plan import sharding_plan
 from estimator_mp.plan.batch_report import Segments
 from estimator_mp.plan.gradient_sums import TO_EACH, TO_ONE, GradientSum
+from estimator_mp.plan.split_plan import SplitPlan
 
 import tensorflow as tf
 

@@ -14,11 +14,15 @@ import re
 from collections.abc import Iterable, Sequence
 
 from estimator_mp import amounts
-from estimator_mp.model_axis import costs
-from estimator_mp.model_axis.costs import Sent
-from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
 from estimator_mp.observe import canvas as canvas_lib
 from estimator_mp.observe.canvas import FAINT
+from estimator_mp.plan.split_plan import (
+  BROADCAST,
+  SLICE,
+  Sent,
+  SplitPlan,
+  SplitVariable,
+)
 
 # Inches.
 _MARGIN = 0.4
@@ -46,7 +50,7 @@ _WHOLE = "#f3f4f6"
 _BORDER = "#9aa4b1"
 _JOINED = "#c2571a"
 _SPREAD = "#2563a8"
-_FROM_FIRST = (costs.BROADCAST, costs.SLICE)
+_FROM_FIRST = (BROADCAST, SLICE)
 
 
 def write_pictures(

@@ -8,13 +8,19 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
 from estimator_mp.graph import feeds, op_types, same_ops
-from estimator_mp.model_axis import costs
-from estimator_mp.model_axis.costs import Sent
-from estimator_mp.model_axis.inference import Gather
+from estimator_mp.plan.split_plan import (
+  BROADCAST,
+  EXCHANGE,
+  GATHER,
+  SLICE,
+  Gather,
+  Sent,
+)
 from estimator_mp.propagate.layouts import (
   ONCE,
   Layout,
   Partial,
+  Parts,
   Read,
   Repeated,
   Shard,
@@ -22,6 +28,7 @@ from estimator_mp.propagate.layouts import (
   is_whole,
 )
 from estimator_mp.propagate.propagation import Propagation
+from estimator_mp.sizes.polynomials import Size
 
 import tensorflow as tf
 
@@ -53,7 +60,6 @@ class Traffic:
     self.gathers: list[Gather] = []
     self._layouts = layouts
     self._shapes = shapes
-    self._others = count - 1
     self._count = count
     self._sizes = sizes
     self._backward = backward
@@ -75,91 +81,50 @@ class Traffic:
     """
     for op in ops:
       how = self._layouts.parts.get(op)
-      rows = self._layouts.layout(op.inputs[0]) if op.inputs else ONCE
-      if how is None and op.type == "ResourceGather" and rows != ONCE:
-        self._exchange(op, rows, [op.inputs[1], op.outputs[0]])
-        continue
-      rule = self._shapes.rule(op)
-      if how is not None and how.owned is not None and rule and not op.outputs:
-        of_rows = [
-          x for i, x in enumerate(op.inputs) if "Entries" in rule.labels(i)
-        ]
-        ids = op.inputs[how.owned[0]]
-        others = [x for x in of_rows if x is not ids]
-        self._exchange(op, rows, [ids, *others])
+      table = self._layouts.layout(op.inputs[0]) if op.inputs else ONCE
+      of_rows = exchanged_rows(op, how, table, self._shapes)
+      if of_rows:
+        tensor = op.outputs[0] if op.outputs else of_rows[0]
+        num_bytes = bytes_of_rows(of_rows, table, self._sizes)
+        self._enter(EXCHANGE, tensor, op, num_bytes)
         continue
       reads: Sequence[Read | None] = [None] * len(op.inputs)
       if how is not None:
         reads = how.reads
-      for tensor, read in zip(op.inputs, reads, strict=True):
-        if not op_types.is_handle(tensor) and not isinstance(read, Sizes):
-          self._read(op, tensor, read)
+      if op.type not in MEASURES:
+        for tensor, read in zip(op.inputs, reads, strict=True):
+          if may_be_sent(tensor, self._shapes):
+            self._read(op, tensor, read)
       if how is not None and how.exchanges:
-        count = self._bytes(op.inputs[0]) // (self._size_along(op) or 1)
-        has_loss = len(op.outputs) > 1
-        numbers = _NUMBERS_OF_LOSS if has_loss else _NUMBERS_OF_SOFTMAX
-        num_bytes = numbers * self._others * count
-        self._enter(costs.EXCHANGE, op.outputs[0], op, num_bytes)
-
-  def _exchange(
-    self, op: tf.Operation, rows: Layout, tensors: Sequence[tf.Tensor]
-  ) -> None:
-    """Adds what is sent for the rows that others have, as if all differed.
-
-    Args:
-      op: What looks rows up, or writes them.
-      rows: The layout of the table.
-      tensors: What has an entry for each row, the numbers of rows first.
-    """
-    assert isinstance(rows, Shard)
-    first, *others = (x for x in rows.partition.parts if isinstance(x, int))
-    elsewhere, ids = sum(others), tensors[0]
-    count = max(self._bytes(ids) // max(int(ids.dtype.size), 1), 1)
-    wanted = min(count * elsewhere // max(first + elsewhere, 1), elsewhere)
-    num_bytes = sum(wanted * (self._bytes(x) // count) for x in tensors)
-    tensor = op.outputs[0] if op.outputs else ids
-    self._enter(costs.EXCHANGE, tensor, op, num_bytes)
+        own = self._layouts.layout(op.inputs[0])
+        num_bytes = exchanged_bytes(
+          op, own, self._shapes, self._sizes, self._count
+        )
+        self._enter(EXCHANGE, op.outputs[0], op, num_bytes)
 
   def _read(
     self, op: tf.Operation, tensor: tf.Tensor, read: Read | None
   ) -> None:
     """Adds what an op reads; of None it is all, on the first device."""
     own = self._layouts.layout(tensor)
-    if tensor.op.type in MEASURES or op.type in MEASURES:
-      return
-    if own == read and not (own == ONCE and op in self._layouts.parts):
-      return
-    is_size = tensor.op.type == "BroadcastGradientArgs"
-    if is_size or self._shapes.value(tensor) is not None:
-      return  # It is made for each device.
-    num_bytes = self._bytes(tensor)
-    if not is_whole(own):
-      self._join(op, tensor, own, num_bytes)
-    if isinstance(read, Shard | Repeated):
-      part = num_bytes * self._others // self._count
-      self._enter(costs.SLICE, tensor, op, part)
-    elif (
-      read is not None
-      and not isinstance(read, Partial)
-      and not feeds.can_be_copied(tensor.op)
-    ):
-      value = self._same.first(tensor.op), tensor.value_index
-      if tensor.op in self._layouts.parts or value not in self._seen:
-        self._enter(costs.BROADCAST, tensor, op, num_bytes * self._others)
-      self._seen.add(value)
+    for kind in moves(tensor, own, read):
+      if kind == BROADCAST and self._is_there(tensor):
+        continue
+      reader = op if kind in (BROADCAST, SLICE) else tensor.op
+      size = self._sizes.get(tensor.name, 0)
+      num_bytes = bytes_of_move(kind, size, self._count)
+      self._enter(kind, tensor, reader, num_bytes)
+      if kind == GATHER and op not in self._layouts.parts:
+        self.gathers.append(Gather(tensor.name, op.name, op.type))
 
-  def _join(
-    self, op: tf.Operation, tensor: tf.Tensor, own: Layout, num_bytes: int
-  ) -> None:
-    """Adds what makes a tensor whole, for all that read it so."""
-    if isinstance(own, Partial):
-      kind = own.reduction.value
-      self._enter(kind, tensor, tensor.op, num_bytes * self._others)
-      return
-    part = num_bytes * self._others // self._count
-    self._enter(costs.GATHER, tensor, tensor.op, part)
-    if op not in self._layouts.parts:
-      self.gathers.append(Gather(tensor.name, op.name, op.type))
+  def _is_there(self, tensor: tf.Tensor) -> bool:
+    """Whether all devices have what another op has made, which is the same."""
+    if tensor.op in self._layouts.parts:
+      return False
+    value = self._same.first(tensor.op), tensor.value_index
+    is_there = value in self._seen
+    self._seen.add(value)
+    return is_there
 
   def _enter(
     self, kind: str, tensor: tf.Tensor, op: tf.Operation, num_bytes: int
@@ -170,14 +135,133 @@ class Traffic:
       (kind, tensor.name), Sent(kind, tensor.name, op.name, op.type, *both)
     )
 
-  def _bytes(self, tensor: tf.Tensor) -> int:
-    return self._sizes.get(tensor.name, 0)
 
-  def _size_along(self, op: tf.Operation) -> int | None:
-    """Returns the size of the dimension by which an op's input is split."""
-    shape = self._shapes.shape(op.inputs[0])
-    layout = self._layouts.layout(op.inputs[0])
-    if shape is None or not isinstance(layout, Shard):
-      return None
-    size = shape[layout.axis]
-    return size if isinstance(size, int) else None
+def may_be_sent(tensor: tf.Tensor, shapes: SymbolicShapes) -> bool:
+  """Whether a tensor is sent to those that read it, and not made by each.
+
+  Args:
+    tensor: The tensor.
+    shapes: The sizes of tensors.
+  """
+  return not (
+    op_types.is_handle(tensor)
+    or tensor.op.type in MEASURES
+    or tensor.op.type == "BroadcastGradientArgs"
+    or shapes.value(tensor) is not None
+  )
+
+
+def moves(tensor: tf.Tensor, own: Layout, read: Read | None) -> list[str]:
+  """Returns the kinds of communication by which an op reads a tensor.
+
+  Args:
+    tensor: The tensor.
+    own: Its layout.
+    read: What parts of the op read; None if it is executed once.
+  """
+  if isinstance(read, Sizes) or own == read != ONCE:
+    return []
+  found: list[str] = []
+  if isinstance(own, Partial):
+    found.append(own.reduction.value)
+  elif not is_whole(own):
+    found.append(GATHER)
+  if isinstance(read, Shard | Repeated):
+    found.append(SLICE)
+  elif (
+    read is not None
+    and not isinstance(read, Partial)
+    and not feeds.can_be_copied(tensor.op)
+  ):
+    found.append(BROADCAST)
+  return found
+
+
+def bytes_of_move(kind: str, num_bytes: int, count: int) -> int:
+  """Returns what all devices together send of a tensor.
+
+  Args:
+    kind: The kind of communication.
+    num_bytes: The bytes of the tensor.
+    count: How many devices there are.
+  """
+  sent = num_bytes * (count - 1)
+  return sent // count if kind in (GATHER, SLICE) else sent
+
+
+def exchanged_bytes(
+  op: tf.Operation,
+  own: Layout,
+  shapes: SymbolicShapes,
+  sizes: Mapping[str, int],
+  count: int,
+) -> int:
+  """Returns what the parts of an op send each other.
+
+  Args:
+    op: The op: a softmax over classes that are split.
+    own: The layout of its first input.
+    shapes: The sizes of tensors.
+    sizes: The bytes of tensors for a nominal batch, by their names.
+    count: How many devices there are.
+  """
+  (tensor, *_), shape = op.inputs, shapes.shape(op.inputs[0])
+  along: Size | None = None
+  if shape is not None and isinstance(own, Shard):
+    along = shape[own.axis]
+  rows = sizes.get(tensor.name, 0) // (
+    along if isinstance(along, int) and along else 1
+  )
+  numbers = _NUMBERS_OF_LOSS if len(op.outputs) > 1 else _NUMBERS_OF_SOFTMAX
+  return numbers * (count - 1) * rows
+
+
+def exchanged_rows(
+  op: tf.Operation, how: Parts | None, table: Layout, shapes: SymbolicShapes
+) -> list[tf.Tensor]:
+  """Returns what an op has an entry of for each row of a table.
+
+  Args:
+    op: An op that looks rows up, or writes them.
+    how: How it is executed in parts; None if it is executed once.
+    table: The layout of its first input.
+    shapes: The sizes of tensors.
+
+  Returns:
+    The numbers of rows first; nothing if the op does neither.
+  """
+  if not isinstance(table, Shard) or table.axis:
+    return []
+  if how is None:
+    is_lookup = op_types.looks_up_rows(op)
+    return [op.inputs[1], op.outputs[0]] if is_lookup else []
+  rule = shapes.rule(op)
+  if how.owned is None or rule is None or op.outputs:
+    return []
+  ids = op.inputs[how.owned[0]]
+  return [
+    ids,
+    *(
+      x
+      for i, x in enumerate(op.inputs)
+      if x is not ids and "Entries" in rule.labels(i)
+    ),
+  ]
+
+
+def bytes_of_rows(
+  tensors: Sequence[tf.Tensor], table: Layout, sizes: Mapping[str, int]
+) -> int:
+  """Returns what is sent for the rows that others have, as if all differed.
+
+  Args:
+    tensors: What has an entry for each row, the numbers of rows first.
+    table: The layout of the table.
+    sizes: The bytes of tensors for a nominal batch, by their names.
+  """
+  assert isinstance(table, Shard)
+  first, *others = (x for x in table.partition.parts if isinstance(x, int))
+  elsewhere, ids = sum(others), tensors[0]
+  count = max(sizes.get(ids.name, 0) // max(int(ids.dtype.size), 1), 1)
+  wanted = min(count * elsewhere // max(first + elsewhere, 1), elsewhere)
+  return sum(wanted * (sizes.get(x.name, 0) // count) for x in tensors)

@@ -12,10 +12,10 @@ from types import MappingProxyType
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config.schedules import schedule as schedule_lib
-from estimator_mp.model_axis.split_plan import SplitPlan
 from estimator_mp.placement import transfers
 from estimator_mp.plan.batch_report import Segments
 from estimator_mp.plan.gradient_sums import GradientSum
+from estimator_mp.plan.split_plan import SplitPlan
 
 import tensorflow as tf
 

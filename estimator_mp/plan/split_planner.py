@@ -22,14 +22,11 @@ from estimator_mp.graph import variables as variables_lib
 from estimator_mp.model_axis import costs, inference, search
 from estimator_mp.model_axis.decisions import ByTurns, Shard, even_sizes
 from estimator_mp.model_axis.evaluation import Problem
-from estimator_mp.model_axis.inference import Gather, Inferred
+from estimator_mp.model_axis.inference import Inferred
 from estimator_mp.model_axis.rules.table import TABLE
-from estimator_mp.model_axis.split_plan import (
-  SplitPass,
-  SplitPlan,
-  SplitVariable,
-)
+from estimator_mp.model_axis.split_plan import SplitPass
 from estimator_mp.placement import costs as placement_costs
+from estimator_mp.plan.split_plan import Gather, SplitPlan, SplitVariable
 
 import tensorflow as tf
 

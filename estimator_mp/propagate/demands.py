@@ -26,6 +26,11 @@ from estimator_mp.propagate.propagation import Propagation
 
 import tensorflow as tf
 
+# What a variable is given in parts that is read in parts, and so is split.
+_ASSIGNMENTS = frozenset(
+  ["AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"]
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Demands:
@@ -117,9 +122,9 @@ def _asked(
         continue
       read = None if how is None else how.reads[index]
       name = tensor.name
-      if how is None:
+      if how is None and op.type not in _ASSIGNMENTS:
         whole.setdefault(name, []).append((op, index))
-      elif not isinstance(read, Sizes):
+      elif how is not None and not isinstance(read, Sizes):
         part = read if isinstance(read, Shard) else None
         asked[name] = part if asked.get(name, part) == part else None
   return wanted, of_variables

@@ -140,10 +140,7 @@ class Propagation:
         how their output is split.
     """
     self._wanted_outputs = wanted
-    self._num_readers.clear()
-    self._regions = regions.find(ops, self._frames, self._shapes)
-    # Summaries, say, read tensors, too, but no step runs them.
-    self._num_readers.update(x.name for op in ops for x in op.inputs)
+    self.prepare(ops)
     known = None
     while known != (len(self._refused), len(self._elements)):
       known = len(self._refused), len(self._elements)
@@ -156,6 +153,17 @@ class Propagation:
           self._visit_loop(list(own))
       self._check_containers()
     self._leave_whole_regions()
+
+  def prepare(self, ops: Sequence[tf.Operation]) -> None:
+    """Reads which ops are in loops, and how many read a tensor.
+
+    Args:
+      ops: As for `run`, which does it, too.
+    """
+    self._num_readers.clear()
+    self._regions = regions.find(ops, self._frames, self._shapes)
+    # Summaries, say, read tensors, too, but no step runs them.
+    self._num_readers.update(x.name for op in ops for x in op.inputs)
 
   def _visit(self, ops: Iterable[tf.Operation]) -> None:
     for op in ops:
@@ -270,7 +278,7 @@ class Propagation:
     """Returns how an op is executed in parts; None if it is executed once."""
     region = self._regions.get(op)
     if region is None:
-      return self._by_rule(op) if op in self._able else None
+      return self.decide(op, [self.layout(tensor) for tensor in op.inputs])
     if region in self._refused:
       return None
     found = self._inside(op)
@@ -279,9 +287,19 @@ class Propagation:
       return None
     return found
 
-  def _by_rule(self, op: tf.Operation) -> Parts | None:
+  def decide(self, op: tf.Operation, layouts: Sequence[Layout]) -> Parts | None:
+    """Returns how an op is executed in parts; None if it is executed once.
+
+    Args:
+      op: One of the ops that were run, or prepared, outside of loops.
+      layouts: Those of its inputs.
+    """
+    return self._by_rule(op, layouts) if op in self._able else None
+
+  def _by_rule(
+    self, op: tf.Operation, layouts: Sequence[Layout]
+  ) -> Parts | None:
     """Returns how an op is executed in parts, if its rule lets it be."""
-    layouts = [self.layout(tensor) for tensor in op.inputs]
     if op.type in op_types.MERGES:
       return self._merge(op, layouts)
     rule = self._shapes.rule(op)
@@ -365,7 +383,7 @@ class Propagation:
       return Parts(layouts, mirrored)
     if op not in self._able or _writes(op):
       return None
-    found = self._by_rule(op)
+    found = self._by_rule(op, layouts)
     if found is not None:
       return found
     if op.type in op_types.RANDOM:

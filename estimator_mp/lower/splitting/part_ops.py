@@ -6,7 +6,6 @@ from compat.private import graph_edits
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.lower.splitting import copies, part_maker
 from estimator_mp.lower.splitting import operands as operands_lib
-from estimator_mp.model_axis import inference
 from estimator_mp.model_axis import lookups as lookups_lib
 from estimator_mp.model_axis.decisions import (
   Composite,
@@ -20,6 +19,7 @@ from estimator_mp.model_axis.decisions import (
   Shard,
 )
 from estimator_mp.model_axis.inference import Inferred
+from estimator_mp.propagate.splits import Unsplittable
 
 import tensorflow as tf
 
@@ -113,7 +113,7 @@ class PartOps:
       Whether any op was made.
 
     Raises:
-      inference.Unsplittable: If one works on a variable that is split in
+      Unsplittable: If one works on a variable that is split in
         another way than to read it.
     """
     count = len(self.tensors.wholes) + len(self.tensors.parts)
@@ -123,7 +123,7 @@ class PartOps:
       if not handles:
         self._read_wholes(op)
       elif op.type != "ReadVariableOp":
-        raise inference.Unsplittable(handles[0].op.name, op)
+        raise Unsplittable(handles[0].op.name, op)
       else:
         with self._maker.making(op):
           split = self.tensors.splits[handles[0].name]

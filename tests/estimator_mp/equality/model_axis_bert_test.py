@@ -14,8 +14,7 @@ import os
 import tempfile
 
 import estimator_mp
-from estimator_mp.model_axis import costs
-from estimator_mp.plan import sharding_plan
+from estimator_mp.plan import sharding_plan, split_plan
 from tests import tiers
 from tests.estimator_mp import runs
 from tests.estimator_mp.equality import bert
@@ -159,7 +158,7 @@ class StepTest(parameterized.TestCase):
       x
       for x in self.plan.sent
       if "cls/LogSoftmax" not in x.tensor
-      and not (x.kind == costs.EXCHANGE and x.type == "ResourceGather")
+      and not (x.kind == split_plan.EXCHANGE and x.type == "ResourceGather")
     ]
     self.assertAlmostEqual(
       sum(size for _, size in sizes) - sum(statistics),

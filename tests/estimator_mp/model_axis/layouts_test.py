@@ -1,10 +1,8 @@
 """Which variables are split if one is, what is gathered, and what is sent."""
 
 import estimator_mp
-from estimator_mp.model_axis.costs import Sent
-from estimator_mp.model_axis.inference import Gather
-from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
 from estimator_mp.plan import sharding_plan
+from estimator_mp.plan.split_plan import Gather, Sent, SplitPlan, SplitVariable
 from tests.estimator_mp import graph_case, parts
 
 import tensorflow as tf

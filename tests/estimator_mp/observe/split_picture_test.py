@@ -3,9 +3,8 @@
 import dataclasses
 import pathlib
 
-from estimator_mp.model_axis.costs import Sent
-from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
 from estimator_mp.observe import split_picture
+from estimator_mp.plan.split_plan import Sent, SplitPlan, SplitVariable
 
 from absl.testing import absltest
 

@@ -1,0 +1,499 @@
+"""Candidates: choices of splits of variables, and what follows from them.
+
+That is known op by op, in order, of the layouts of what an op reads
+(`propagate`). So of a choice that differs little from one that is known only
+what is behind the difference is decided again; and what was decided once of an
+op, for some layouts, is remembered. Ops, tensors and layouts go by numbers.
+"""
+
+import dataclasses
+import heapq
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
+from estimator_mp.graph import op_types, variables
+from estimator_mp.graph.frames import Frames
+from estimator_mp.plan import model_traffic
+from estimator_mp.plan.split_plan import SLICE
+from estimator_mp.propagate import splits
+from estimator_mp.propagate.layouts import (
+  ONCE,
+  Layout,
+  Read,
+  Repeated,
+  Shard,
+  Sizes,
+  is_whole,
+)
+from estimator_mp.propagate.propagation import Propagation, is_without_state
+
+import tensorflow as tf
+
+Choice = Mapping[tf.Operation, Shard | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+  """A graph whose variables are to be split.
+
+  Attributes:
+    ops: The ops of a step, each after those that it reads.
+    backward: Those that come after the forward pass.
+    shapes: The sizes of tensors.
+    layouts: Decides how ops are executed; nothing is split there.
+    sizes: The bytes of tensors for a nominal batch, by their names.
+    num_parts: How many devices there are.
+    variables: The variables to decide about, each with those that are split
+      as it is, as its slots are.
+    may_follow: Whether another variable is split if all that reads it is.
+    memory_limit: The bytes of a device for its variables, with their gradients
+      and slots; None for no limit.
+  """
+
+  ops: Sequence[tf.Operation]
+  backward: Collection[tf.Operation]
+  shapes: SymbolicShapes
+  layouts: Propagation
+  sizes: Mapping[str, int]
+  num_parts: int
+  variables: Mapping[tf.Operation, Collection[tf.Operation]]
+  may_follow: Callable[[tf.Operation], bool]
+  memory_limit: int | None = None
+
+  @classmethod
+  def of(
+    cls,
+    ops: Sequence[tf.Operation],
+    shapes: SymbolicShapes,
+    frames: Frames,
+    sizes: Mapping[str, int],
+    num_parts: int,
+    undecided: Collection[tf.Operation],
+    may_follow: Callable[[tf.Operation], bool],
+    backward: Collection[tf.Operation] = (),
+    memory_limit: int | None = None,
+  ) -> "Problem":
+    """Returns a problem, of the ops of a step.
+
+    Args:
+      ops: Each after those that it reads.
+      shapes: The sizes of tensors.
+      frames: The loops that ops are in. These are executed once here.
+      sizes: The bytes of tensors for a nominal batch, by their names.
+      num_parts: How many devices there are.
+      undecided: The variables to decide about.
+      may_follow: Whether another variable is split if all that reads it is.
+      backward: The ops that come after the forward pass.
+      memory_limit: The bytes of a device for variables.
+    """
+    on_handles = [op for op in ops if any(map(op_types.is_handle, op.inputs))]
+    able = frozenset(filter(is_without_state, ops)).union(on_handles)
+    layouts = Propagation(
+      shapes, {}, able, frames=frames, exchanged=("classes",)
+    )
+    layouts.prepare(ops)
+    together = {
+      variable: splits.with_slots({variable: None}, on_handles)
+      for variable in undecided
+    }
+    return cls(
+      ops,
+      backward,
+      shapes,
+      layouts,
+      sizes,
+      num_parts,
+      {x: of.keys() - undecided for x, of in together.items()},
+      may_follow,
+      memory_limit,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _How:
+  """How an op is executed in parts, with layouts by their numbers."""
+
+  reads: tuple[int, ...]
+  outputs: tuple[int, ...]
+  exchanged_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sent:
+  """What is sent of a tensor, or between the parts of an op."""
+
+  num_bytes: int = 0
+  num_sent: int = 0
+  is_gathered: bool = False  # For an op that is executed once.
+
+
+_NOTHING = _Sent()
+_EXECUTED_ONCE = -1  # In the place of how an op reads an input.
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+  """A choice, and what follows from it.
+
+  Attributes:
+    splits: How each variable is split; None for whole ones.
+    layouts: The numbers of the layouts of tensors.
+    hows: How ops are executed in parts; None for those that are not.
+    sent: What is sent of each tensor.
+    num_bytes: The bytes that are sent of all.
+    num_sent: How many tensors are sent.
+  """
+
+  splits: Choice
+  layouts: list[int]
+  hows: list[_How | None]
+  sent: list[_Sent]
+  num_bytes: int
+  num_sent: int
+
+
+class Candidates:
+  """Tells what follows from choices.
+
+  Attributes:
+    problem: The problem.
+    visits: How many ops were decided about.
+  """
+
+  def __init__(self, problem: Problem):
+    """Reads the graph.
+
+    Args:
+      problem: The graph, and what is known of it.
+    """
+    self.problem = problem
+    self.visits = 0
+    self._ops = problem.ops
+    self._positions = {op: i for i, op in enumerate(self._ops)}
+    self._tensors: list[tf.Tensor] = []
+    self._numbers: dict[str, int] = {}
+    self._inputs = [self._numbered(op.inputs) for op in self._ops]
+    self._outputs = [self._numbered(op.outputs) for op in self._ops]
+    # The numbers of layouts, and of how tensors are read.
+    self._reads: list[Read] = [ONCE]
+    self._ids: dict[Read, int] = {ONCE: 0}
+    self._decided: list[dict[tuple[int, ...], _How | None]] = [
+      {} for _ in self._ops
+    ]
+    self._of_tensors: list[dict[tuple[int, ...], _Sent]] = [
+      {} for _ in self._tensors
+    ]
+    self._made: dict[tuple[str, Read], int] = {}
+    self._followers: list[list[int]] = [[] for _ in self._tensors]
+    # Who reads what may be sent: ops, and the numbers of their inputs.
+    self._readers: list[list[tuple[int, int]]] = [[] for _ in self._tensors]
+    # Handles that an op without parts of all of them cannot work on.
+    self._handles: list[list[int]] = []
+    self._uses: dict[tf.Operation, list[tuple[int, int]]] = {}
+    owner = {x: v for v, group in problem.variables.items() for x in group}
+    for position, op in enumerate(self._ops):
+      self._enter(position, op, owner)
+
+  @property
+  def whole(self) -> Candidate:
+    """The choice to split nothing."""
+    return Candidate(
+      dict.fromkeys(self.problem.variables),
+      [0] * len(self._tensors),
+      [None] * len(self._ops),
+      [_NOTHING] * len(self._tensors),
+      num_bytes=0,
+      num_sent=0,
+    )
+
+  def changed(self, before: Candidate, move: Choice) -> Candidate:
+    """Returns another choice, and what follows from it.
+
+    Args:
+      before: A choice.
+      move: How some variables are split instead.
+    """
+    layouts, hows = [*before.layouts], [*before.hows]
+    touched: set[int] = set()  # Tensors of which something else is sent.
+    todo: list[int] = []
+    for variable, split in move.items():
+      number = 0 if split is None else self._number_of(split)
+      for x in (variable, *self.problem.variables[variable]):
+        self._set(
+          self._numbers[x.outputs[0].name], number, layouts, touched, todo
+        )
+    exchanged = 0
+    done = -1
+    while todo:
+      position = heapq.heappop(todo)
+      if position == done:
+        continue
+      done = position
+      how, old = self._decide(position, layouts), hows[position]
+      if how == old:
+        continue
+      hows[position] = how
+      exchanged += _exchanged(how) - _exchanged(old)
+      touched.update(self._inputs[position])
+      outputs = self._outputs[position]
+      made = how.outputs if how else (0,) * len(outputs)
+      for tensor, number in zip(outputs, made, strict=True):
+        self._set(tensor, number, layouts, touched, todo)
+    sent = [*before.sent]
+    num_bytes, num_sent = before.num_bytes + exchanged, before.num_sent
+    for tensor in touched:
+      own = self._sent(tensor, layouts, hows)
+      num_bytes += own.num_bytes - sent[tensor].num_bytes
+      num_sent += own.num_sent - sent[tensor].num_sent
+      sent[tensor] = own
+    splits = {**before.splits, **move}
+    return Candidate(splits, layouts, hows, sent, num_bytes, num_sent)
+
+  def layout(self, candidate: Candidate, tensor: tf.Tensor) -> Layout:
+    """Returns the layout of a tensor for a choice.
+
+    Args:
+      candidate: The choice.
+      tensor: The tensor.
+    """
+    return self._layout(candidate.layouts[self._numbers[tensor.name]])
+
+  def is_gathered(self, candidate: Candidate, name: str) -> bool:
+    """Whether an op that is executed once reads a tensor that is split.
+
+    Args:
+      candidate: The choice.
+      name: The tensor's name.
+    """
+    return candidate.sent[self._numbers[name]].is_gathered
+
+  def executed_once(self, candidate: Candidate) -> list[tf.Operation]:
+    """Returns ops that are not in parts although what they read is.
+
+    Args:
+      candidate: A choice.
+    """
+    return [
+      op
+      for position, op in enumerate(self._ops)
+      if candidate.hows[position] is None
+      and any(candidate.layouts[x] for x in self._inputs[position])
+    ]
+
+  def is_refused(self, candidate: Candidate, variable: tf.Operation) -> bool:
+    """Whether an op works on a variable, or a slot, of which it has no parts.
+
+    Args:
+      candidate: A choice in which the variable is split.
+      variable: The variable.
+    """
+    for position, index in self._uses.get(variable, ()):
+      how = candidate.hows[position]
+      own = candidate.layouts[self._inputs[position][index]]
+      if how is None or not own or how.reads[index] != own:
+        return True
+    return False
+
+  def readers(self, op: tf.Operation) -> list[tf.Operation]:
+    """Returns the ops of a step that read what an op makes.
+
+    Args:
+      op: An op of a step.
+    """
+    outputs = self._outputs[self._positions[op]]
+    return [self._ops[i] for x in outputs for i in self._followers[x]]
+
+  # How the graph is kept: ops and tensors by number.
+
+  def _numbered(self, tensors: Sequence[tf.Tensor]) -> tuple[int, ...]:
+    for tensor in tensors:
+      if tensor.name not in self._numbers:
+        self._numbers[tensor.name] = len(self._tensors)
+        self._tensors.append(tensor)
+    return tuple(self._numbers[x.name] for x in tensors)
+
+  def _number_of(self, read: Read) -> int:
+    if read not in self._ids:
+      self._ids[read] = len(self._reads)
+      self._reads.append(read)
+    return self._ids[read]
+
+  def _layout(self, number: int) -> Layout:
+    found = self._reads[number]
+    assert not isinstance(found, Sizes | Repeated)
+    return found
+
+  def _enter(
+    self,
+    position: int,
+    op: tf.Operation,
+    owner: Mapping[tf.Operation, tf.Operation],
+  ) -> None:
+    """Enters who reads what an op reads."""
+    inputs = self._inputs[position]
+    handles = {
+      index: variables.variable_of(x)
+      for index, x in enumerate(op.inputs)
+      if x.dtype == tf.resource
+    }
+    for x in dict.fromkeys(inputs):
+      self._followers[x].append(position)
+    for index, variable in handles.items():
+      found = owner.get(variable, variable)
+      if found in self.problem.variables and op.type not in MEASURES:
+        self._uses.setdefault(found, []).append((position, index))
+    able = is_without_state(op)
+    self._handles.append([] if able else [inputs[i] for i in handles])
+    # What updates a variable that follows others is split with it.
+    is_free = handles and all(map(self.problem.may_follow, handles.values()))
+    if op.type in MEASURES or is_free:
+      return
+    for index, tensor in enumerate(op.inputs):
+      if model_traffic.may_be_sent(tensor, self.problem.shapes):
+        self._readers[inputs[index]].append((position, index))
+
+  # What follows from layouts.
+
+  def _set(
+    self,
+    tensor: int,
+    number: int,
+    layouts: list[int],
+    touched: set[int],
+    todo: list[int],
+  ) -> None:
+    """Gives a tensor another layout, if it is one."""
+    if layouts[tensor] != number:
+      layouts[tensor] = number
+      touched.add(tensor)
+      for position in self._followers[tensor]:
+        heapq.heappush(todo, position)
+
+  def _decide(self, position: int, layouts: Sequence[int]) -> _How | None:
+    self.visits += 1
+    key = tuple([layouts[x] for x in self._inputs[position]])
+    decided = self._decided[position]
+    if key not in decided:
+      decided[key] = self._decide_anew(position, key)
+    return decided[key]
+
+  def _decide_anew(self, position: int, key: tuple[int, ...]) -> _How | None:
+    op = self._ops[position]
+    numbers = dict(zip(self._inputs[position], key, strict=True))
+    is_able = all(numbers[x] for x in self._handles[position])
+    if not any(key) or not is_able:
+      return None
+    layouts = [self._layout(x) for x in key]
+    shapes = self.problem.shapes
+    found = self.problem.layouts.decide(op, layouts)
+    of_rows = model_traffic.exchanged_rows(op, found, layouts[0], shapes)
+    if of_rows:
+      num_bytes = model_traffic.bytes_of_rows(
+        of_rows, layouts[0], self.problem.sizes
+      )
+      # All but the handles is where the rows are wanted.
+      reads = [x if x else _EXECUTED_ONCE for x in key]
+      made = (0,) * len(op.outputs)
+      return _How(tuple(reads), made, num_bytes)
+    if found is None:
+      return None
+    exchanged = 0
+    if found.exchanges:
+      exchanged = model_traffic.exchanged_bytes(
+        op,
+        layouts[0],
+        self.problem.shapes,
+        self.problem.sizes,
+        self.problem.num_parts,
+      )
+    return _How(
+      tuple(map(self._number_of, found.reads)),
+      tuple(map(self._number_of, found.outputs)),
+      exchanged,
+    )
+
+  # What is sent.
+
+  def _sent(
+    self, tensor: int, layouts: Sequence[int], hows: Sequence[_How | None]
+  ) -> _Sent:
+    """Returns what is sent of a tensor, for all that read it."""
+    key = (
+      layouts[tensor],
+      *[
+        _EXECUTED_ONCE if (how := hows[reader]) is None else how.reads[index]
+        for reader, index in self._readers[tensor]
+      ],
+    )
+    known = self._of_tensors[tensor]
+    if key not in known:
+      known[key] = self._sent_anew(self._tensors[tensor], key)
+    return known[key]
+
+  def _sent_anew(self, tensor: tf.Tensor, key: Sequence[int]) -> _Sent:
+    own = self._layout(key[0])
+    different = [
+      None if x == _EXECUTED_ONCE else self._reads[x]
+      for x in dict.fromkeys(key[1:])
+    ]
+    reads = [x for x in different if not isinstance(x, Sizes)]
+    kinds = dict.fromkeys(
+      kind for x in reads for kind in model_traffic.moves(tensor, own, x)
+    )
+    num_bytes = self.problem.sizes.get(tensor.name, 0)
+    found = {
+      kind: model_traffic.bytes_of_move(kind, num_bytes, self.problem.num_parts)
+      for kind in kinds
+    }
+    if SLICE in found and is_whole(own) and len(reads) == 1:
+      (read,) = reads
+      assert read is not None
+      found[SLICE] = self._bytes_to_make(tensor, read)
+    return _Sent(
+      sum(found.values()),
+      sum(1 for x in found.values() if x),
+      isinstance(own, Shard) and None in reads,
+    )
+
+  def _bytes_to_make(self, tensor: tf.Tensor, read: Read) -> int:
+    """Returns what is sent for parts of a whole tensor, or to make them."""
+    key = tensor.name, read
+    if key not in self._made:
+      size = self.problem.sizes.get(tensor.name, 0)
+      count = self.problem.num_parts
+      slices = model_traffic.bytes_of_move(SLICE, size, count)
+      self._made[key] = slices
+      if slices and isinstance(read, Shard):
+        self._made[key] = min(
+          slices, self._bytes_of_parts(tensor, read, slices)
+        )
+    return self._made[key]
+
+  def _bytes_of_parts(self, tensor: tf.Tensor, made: Shard, most: int) -> int:
+    """Returns what is sent if parts make what is read in parts."""
+    op = tensor.op
+    if op.type in op_types.CONSTANTS:
+      return 0
+    handles = [x for x in op.inputs if x.dtype == tf.resource]
+    if handles:
+      of = map(variables.variable_of, handles)
+      return 0 if all(map(self.problem.may_follow, of)) else most
+    if op not in self._positions or not is_without_state(op):
+      return most
+    how = self.problem.layouts.along_output(op, made)
+    if how is None or how.exchanges or how.outputs != (made,):
+      return most
+    others = self.problem.num_parts - 1
+    total = 0
+    for x, read in zip(op.inputs, how.reads, strict=True):
+      if isinstance(read, Sizes) or x.op.type in op_types.CONSTANTS:
+        continue
+      if isinstance(read, Shard):
+        total += self._bytes_to_make(x, read)
+      elif self.problem.shapes.value(x) is None:
+        total += self.problem.sizes.get(x.name, 0) * others
+    return total
+
+
+def _exchanged(how: _How | None) -> int:
+  return 0 if how is None else how.exchanged_bytes

@@ -1,0 +1,205 @@
+"""The costs of choices of splits: what a step sends, and what devices hold."""
+
+import dataclasses
+import math
+from collections.abc import Collection
+
+from estimator_mp.graph import op_types, shapes
+from estimator_mp.placement import costs as placement_costs
+from estimator_mp.plan.split_candidates import Candidate, Candidates
+
+import tensorflow as tf
+
+# A weight that is trained needs a gradient and two slots, as Adam has.
+_COPIES = 4
+# The first device may hold, and compute, this much more than its even share.
+_MEMORY_SLACK = 0.1
+_WORK_SLACK = 0.05
+# Beyond that, no more than this much of all weights, or work, may be whole.
+_MOST_WHOLE = 0.1
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Cost:
+  """The cost of a choice; earlier fields count more.
+
+  Evenness has a price. Beyond a little that is free, it is worth a tenth of the
+  bytes that are sent, or more, to split another hundredth of all weights, or of
+  all work; what costs more than that stays whole. The price grows with what is
+  whole, and has no limit where that is a tenth: else it would be cheapest to
+  split nothing. With an even share as a condition instead, the little that is
+  left over in a small model would be split at any price, as a table of
+  positions whose columns all that follows takes on.
+
+  Attributes:
+    over_limit: The bytes of the first device above the memory limit.
+    too_uneven: The share that is whole beyond the limit, in hundredths.
+    priced_bytes: The bytes sent in a step, times the price of the weights and
+      the work that stay whole.
+    peak_bytes: The bytes that the fullest device holds.
+    num_sent: How many tensors are sent.
+  """
+
+  over_limit: int
+  too_uneven: int
+  priced_bytes: float
+  peak_bytes: int
+  num_sent: int
+
+
+class Costs:
+  """Tells what choices cost.
+
+  Attributes:
+    users: The ops of the forward pass that join a variable with features.
+    work: The multiplications of a forward pass with each variable.
+  """
+
+  def __init__(self, candidates: Candidates):
+    """Reads the graph.
+
+    Args:
+      candidates: Tells what follows from choices.
+    """
+    self._candidates = candidates
+    self._problem = candidates.problem
+    undecided = self._problem.variables
+    # The variables that a tensor is made of, by its name, for those that
+    # nothing else is in but constants.
+    self._weights = self._find_weights()
+    self.users = self._find_users()
+    self._bytes = {x: shapes.variable_bytes(x) for x in undecided}
+    self.work = {x: self._work_of(x) for x in undecided}
+    self._worth: frozenset[tf.Operation] = frozenset()
+
+  def count(self, worth: Collection[tf.Operation]) -> None:
+    """Hears which variables should be split for devices to hold as much.
+
+    Args:
+      worth: The variables.
+    """
+    self._worth = frozenset(worth)
+
+  def cost(self, candidate: Candidate) -> Cost:
+    """Returns what a choice costs.
+
+    Args:
+      candidate: The choice.
+    """
+    gathered = self.gathered(candidate)
+    held = self._held(candidate, gathered)
+    limit = self._problem.memory_limit
+    whole = {x for x in self._worth if candidate.splits[x] is None}
+    uneven = self.uneven(whole | gathered)
+    left = max(1.0 - uneven / _MOST_WHOLE, 0.01)
+    return Cost(
+      0 if limit is None else max(0, max(held) - limit),
+      max(0, math.ceil(100.0 * (uneven - _MOST_WHOLE))),
+      priced_bytes=candidate.num_bytes / left,
+      peak_bytes=max(held),
+      num_sent=candidate.num_sent,
+    )
+
+  def gathered(self, candidate: Candidate) -> set[tf.Operation]:
+    """Returns the variables that a step gathers although they are split.
+
+    Args:
+      candidate: The choice.
+    """
+    return {
+      variable
+      for name, of in self._weights.items()
+      if of and self._candidates.is_gathered(candidate, name)
+      for variable in of
+    }
+
+  def uneven(self, names: Collection[tf.Operation]) -> float:
+    """Returns how uneven devices are because variables are whole.
+
+    Args:
+      names: The variables. Those count that should be split.
+
+    Returns:
+      How much of all weights, or work, is on the first device only although it
+      should be split, beyond what it may have more than its even share.
+    """
+    whole = self._worth.intersection(names)
+    others = self._problem.num_parts - 1
+    excesses = [
+      sum(amounts[x] for x in whole) / total - slack / others
+      for amounts, slack in (
+        (self._bytes, _MEMORY_SLACK),
+        (self.work, _WORK_SLACK),
+      )
+      if (total := sum(amounts.values()))
+    ]
+    return max([0.0, *excesses])
+
+  def _held(
+    self, candidate: Candidate, gathered: Collection[tf.Operation]
+  ) -> list[int]:
+    """Returns the bytes of variables that each device holds."""
+    held = [0] * self._problem.num_parts
+    for variable, split in candidate.splits.items():
+      num_bytes = self._bytes[variable]
+      if split is None:
+        held[0] += _COPIES * num_bytes
+        continue
+      whole = split.partition.whole
+      for part, size in enumerate(split.partition.parts):
+        assert isinstance(size, int) and isinstance(whole, int)
+        held[part] += _COPIES * num_bytes * size // max(whole, 1)
+      if variable in gathered:
+        held[0] += num_bytes
+    return held
+
+  def _find_weights(self) -> dict[str, frozenset[tf.Operation]]:
+    """Returns the variables that tensors are made of, with constants only."""
+    found: dict[str, frozenset[tf.Operation]] = {}
+    for op in self._problem.ops:
+      made: frozenset[tf.Operation] | None = None
+      if op_types.is_variable(op):
+        made = frozenset([op] if op in self._problem.variables else [])
+      elif op.type in op_types.CONSTANTS:
+        made = frozenset()
+      elif op.inputs and all(x.name in found for x in op.inputs):
+        made = frozenset().union(*(found[x.name] for x in op.inputs))
+      if made is not None:
+        found.update((tensor.name, made) for tensor in op.outputs)
+    return found
+
+  def _find_users(self) -> dict[tf.Operation, list[tf.Operation]]:
+    """Returns where variables meet features."""
+    users: dict[tf.Operation, list[tf.Operation]] = {}
+    for op in self._problem.ops:
+      names = [x.name for x in op.inputs]
+      if op in self._problem.backward or all(x in self._weights for x in names):
+        continue
+      for name in dict.fromkeys(names):
+        for variable in self._weights.get(name, ()):
+          users.setdefault(variable, []).append(op)
+    return users
+
+  def _work_of(self, variable: tf.Operation) -> float:
+    """Returns the multiplications of products with a variable."""
+    return sum(self._work(x, variable) for x in self.users.get(variable, ()))
+
+  def _work(self, op: tf.Operation, variable: tf.Operation) -> float:
+    """Returns the multiplications of an op with a variable.
+
+    A product of [m, k] and [k, n] has as many as the root of the product of
+    the elements of both and of the result. Each round of a loop multiplies a
+    batch with the weights that it captures.
+    """
+    if op.type in op_types.FUNCTIONAL_LOOPS:
+      count = tf.TensorShape(variable.get_attr("shape")).num_elements()
+      return float(count * shapes.NOMINAL_BATCH * placement_costs.NOMINAL_STEPS)
+    if not op.type.startswith(op_types.LARGE_WORK):
+      return 0.0
+    tensors = (*op.inputs[:2], *op.outputs[:1])
+    return math.sqrt(math.prod(map(self._elements, tensors)))
+
+  def _elements(self, tensor: tf.Tensor) -> int:
+    """Returns the elements of a tensor of a nominal batch."""
+    num_bytes = self._problem.sizes.get(tensor.name, 0)
+    return num_bytes // max(int(tensor.dtype.size or 0), 1)

@@ -1,0 +1,151 @@
+"""Splits of variables over the devices of a model axis."""
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from estimator_mp.collectives.exchange import Ownership, RowOwners
+from estimator_mp.config.split_rules import SplitError
+from estimator_mp.graph import op_types, variables
+
+import tensorflow as tf
+
+_Split = TypeVar("_Split")
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+  """How a tensor is split: the concat of its parts is the tensor.
+
+  As an operand of an op: part i of the op reads part i of the tensor. As an
+  output: part i of the op makes it.
+
+  Attributes:
+    axis: The dimension that is split, from 0.
+    sizes: The size of each part in that dimension.
+  """
+
+  axis: int
+  sizes: tuple[int, ...]
+
+  # A search looks up what rules say of splits hundreds of thousands of times.
+  @functools.cached_property
+  def _hash(self) -> int:
+    return hash((self.axis, self.sizes))
+
+  def __hash__(self) -> int:
+    return self._hash
+
+  @property
+  def offsets(self) -> tuple[int, ...]:
+    """Where each part begins."""
+    return tuple(sum(self.sizes[:i]) for i in range(len(self.sizes)))
+
+  @property
+  def rows(self) -> RowOwners:
+    """How the rows of a table are owned, if its rows are split."""
+    return RowOwners(self.sizes)
+
+  @property
+  def size(self) -> int:
+    """The size of the whole dimension."""
+    return sum(self.sizes)
+
+  def at(self, axis: int) -> "Shard":
+    """Returns the same split of another dimension.
+
+    Args:
+      axis: The dimension, from 0.
+    """
+    return Shard(axis, self.sizes)
+
+  def times(self, factor: int) -> "Shard":
+    """Returns a split into parts so many times as large.
+
+    Args:
+      factor: The factor of the sizes.
+    """
+    return Shard(self.axis, tuple(size * factor for size in self.sizes))
+
+  def over(self, divisor: int) -> "Shard | None":
+    """Returns a split into parts as many times smaller; None if not whole.
+
+    Args:
+      divisor: The divisor of the sizes.
+    """
+    if any(size % divisor for size in self.sizes):
+      return None
+    return Shard(self.axis, tuple(size // divisor for size in self.sizes))
+
+
+@dataclasses.dataclass(frozen=True)
+class ByTurns(Shard):
+  """How a table is split whose row r is on device r % N, as its row r // N.
+
+  Only handles of variables are split so. Their readers get rows that were
+  looked up, or the whole table; no other rule hears of it.
+  """
+
+  @property
+  def rows(self) -> RowOwners:
+    """How the rows are owned."""
+    return RowOwners(self.sizes, Ownership.MOD)
+
+
+def with_slots(
+  splits: Mapping[tf.Operation, _Split], ops: Iterable[tf.Operation]
+) -> dict[tf.Operation, _Split]:
+  """Returns splits of variables, and of the slots that are updated with them.
+
+  Args:
+    splits: How variables are split, by their ops.
+    ops: Those of a step.
+  """
+  found = dict(splits)
+  is_new = True
+  while is_new:
+    is_new = False
+    for op in ops:
+      handles = [x for x in op.inputs if x.dtype == tf.resource]
+      used = [variables.variable_of(x) for x in handles]
+      known = [found[x] for x in used if x in found]
+      if not known or op_types.is_call(op):
+        continue
+      shape = tf.TensorShape(used[0].get_attr("shape"))
+      for other in used:
+        is_variable = other.type == "VarHandleOp" and other not in found
+        if is_variable and tf.TensorShape(other.get_attr("shape")) == shape:
+          found[other] = known[0]
+          is_new = True
+  return found
+
+
+def even_sizes(size: int, num_parts: int, multiple: int = 1) -> tuple[int, ...]:
+  """Returns sizes of parts that differ by one multiple at most.
+
+  Args:
+    size: The size of the whole.
+    num_parts: How many parts there are.
+    multiple: A divisor of `size` that divides the size of each part, too.
+  """
+  least, more = divmod(size // multiple, num_parts)
+  return tuple(multiple * (least + (i < more)) for i in range(num_parts))
+
+
+class Unsplittable(SplitError):
+  """A variable cannot be split: an op works on it that has no rule.
+
+  Attributes:
+    variable: The name of the variable's op.
+    op: The op.
+  """
+
+  def __init__(self, variable: str, op: tf.Operation):
+    super().__init__(
+      f"{variable} cannot be split over the model axis: {op.name} works on it, "
+      f"and there is no rule for such an op ({op.type}); keep it whole by the "
+      f"rule ({variable!r}, None) before others"
+    )
+    self.variable = variable
+    self.op = op
