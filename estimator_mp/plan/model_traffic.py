@@ -25,7 +25,6 @@ from estimator_mp.propagate.layouts import (
   Repeated,
   Shard,
   Sizes,
-  is_whole,
 )
 from estimator_mp.propagate.propagation import Propagation
 from estimator_mp.sizes.polynomials import Size
@@ -107,12 +106,12 @@ class Traffic:
   ) -> None:
     """Adds what an op reads; of None it is all, on the first device."""
     own = self._layouts.layout(tensor)
-    for kind in moves(tensor, own, read):
+    size = self._sizes.get(tensor.name, 0)
+    sent = moves(tensor, own, read, size, self._count)
+    for kind, num_bytes in sent.items():
       if kind == BROADCAST and self._is_there(tensor):
         continue
       reader = op if kind in (BROADCAST, SLICE) else tensor.op
-      size = self._sizes.get(tensor.name, 0)
-      num_bytes = bytes_of_move(kind, size, self._count)
       self._enter(kind, tensor, reader, num_bytes)
       if kind == GATHER and op not in self._layouts.parts:
         self.gathers.append(Gather(tensor.name, op.name, op.type))
@@ -151,42 +150,54 @@ def may_be_sent(tensor: tf.Tensor, shapes: SymbolicShapes) -> bool:
   )
 
 
-def moves(tensor: tf.Tensor, own: Layout, read: Read | None) -> list[str]:
-  """Returns the kinds of communication by which an op reads a tensor.
+def moves(
+  tensor: tf.Tensor,
+  own: Layout,
+  read: Read | None,
+  num_bytes: int,
+  count: int,
+) -> dict[str, int]:
+  """Returns what is sent for an op to read a tensor, by kinds.
 
   Args:
     tensor: The tensor.
     own: Its layout.
     read: What parts of the op read; None if it is executed once.
+    num_bytes: The bytes of the tensor.
+    count: How many devices there are.
   """
   if isinstance(read, Sizes) or own == read != ONCE:
-    return []
-  found: list[str] = []
+    return {}
+  found: dict[str, int] = {}
+  to_others = num_bytes * (count - 1)
   if isinstance(own, Partial):
-    found.append(own.reduction.value)
-  elif not is_whole(own):
-    found.append(GATHER)
+    found[own.reduction.value] = to_others
+  elif isinstance(own, Shard):
+    found[GATHER] = bytes_of_others(own, num_bytes)
   if isinstance(read, Shard | Repeated):
-    found.append(SLICE)
+    found[SLICE] = bytes_of_others(read, num_bytes)
   elif (
     read is not None
     and not isinstance(read, Partial)
     and not feeds.can_be_copied(tensor.op)
   ):
-    found.append(BROADCAST)
+    found[BROADCAST] = to_others
   return found
 
 
-def bytes_of_move(kind: str, num_bytes: int, count: int) -> int:
-  """Returns what all devices together send of a tensor.
+def bytes_of_others(split: Shard | Repeated, num_bytes: int) -> int:
+  """Returns the bytes of a tensor's parts that are not on the first device.
 
   Args:
-    kind: The kind of communication.
-    num_bytes: The bytes of the tensor.
-    count: How many devices there are.
+    split: How it is split.
+    num_bytes: The bytes of all of it.
   """
-  sent = num_bytes * (count - 1)
-  return sent // count if kind in (GATHER, SLICE) else sent
+  shard = split.shard if isinstance(split, Repeated) else split
+  parts = shard.partition.parts
+  numbers = [x for x in parts if isinstance(x, int)]
+  if len(numbers) < len(parts) or not any(numbers):
+    return num_bytes * (len(parts) - 1) // len(parts)
+  return num_bytes * sum(numbers[1:]) // sum(numbers)
 
 
 def exchanged_bytes(

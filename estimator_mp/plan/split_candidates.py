@@ -183,7 +183,7 @@ class Candidates:
     self._of_tensors: list[dict[tuple[int, ...], _Sent]] = [
       {} for _ in self._tensors
     ]
-    self._made: dict[tuple[str, Read], int] = {}
+    self._made: dict[tuple[str, Shard], int] = {}
     self._followers: list[list[int]] = [[] for _ in self._tensors]
     # Who reads what may be sent: ops, and the numbers of their inputs.
     self._readers: list[list[tuple[int, int]]] = [[] for _ in self._tensors]
@@ -437,36 +437,29 @@ class Candidates:
       for x in dict.fromkeys(key[1:])
     ]
     reads = [x for x in different if not isinstance(x, Sizes)]
-    kinds = dict.fromkeys(
-      kind for x in reads for kind in model_traffic.moves(tensor, own, x)
-    )
-    num_bytes = self.problem.sizes.get(tensor.name, 0)
-    found = {
-      kind: model_traffic.bytes_of_move(kind, num_bytes, self.problem.num_parts)
-      for kind in kinds
-    }
-    if SLICE in found and is_whole(own) and len(reads) == 1:
-      (read,) = reads
-      assert read is not None
-      found[SLICE] = self._bytes_to_make(tensor, read)
+    size = self.problem.sizes.get(tensor.name, 0)
+    count = self.problem.num_parts
+    found: dict[str, int] = {}
+    for x in reads:
+      found = model_traffic.moves(tensor, own, x, size, count) | found
+    if is_whole(own) and len(reads) == 1 and isinstance(reads[0], Shard):
+      found[SLICE] = self._bytes_to_make(tensor, reads[0])
     return _Sent(
       sum(found.values()),
       sum(1 for x in found.values() if x),
       isinstance(own, Shard) and None in reads,
     )
 
-  def _bytes_to_make(self, tensor: tf.Tensor, read: Read) -> int:
+  def _bytes_to_make(self, tensor: tf.Tensor, read: Shard) -> int:
     """Returns what is sent for parts of a whole tensor, or to make them."""
     key = tensor.name, read
     if key not in self._made:
       size = self.problem.sizes.get(tensor.name, 0)
-      count = self.problem.num_parts
-      slices = model_traffic.bytes_of_move(SLICE, size, count)
-      self._made[key] = slices
-      if slices and isinstance(read, Shard):
-        self._made[key] = min(
-          slices, self._bytes_of_parts(tensor, read, slices)
-        )
+      slices = model_traffic.bytes_of_others(read, size)
+      self._made[key] = slices  # If it is made of itself.
+      if slices:
+        made = self._bytes_of_parts(tensor, read, slices)
+        self._made[key] = min(slices, made)
     return self._made[key]
 
   def _bytes_of_parts(self, tensor: tf.Tensor, made: Shard, most: int) -> int:
