@@ -128,6 +128,7 @@ class _Sent:
 
 
 _NOTHING = _Sent()
+_ONCE = 0  # The number of this layout.
 _EXECUTED_ONCE = -1  # In the place of how an op reads an input.
 
 
@@ -176,7 +177,7 @@ class Candidates:
     self._outputs = [self._numbered(op.outputs) for op in self._ops]
     # The numbers of layouts, and of how tensors are read.
     self._reads: list[Read] = [ONCE]
-    self._ids: dict[Read, int] = {ONCE: 0}
+    self._ids: dict[Read, int] = {ONCE: _ONCE}
     self._decided: list[dict[tuple[int, ...], _How | None]] = [
       {} for _ in self._ops
     ]
@@ -184,8 +185,8 @@ class Candidates:
       {} for _ in self._tensors
     ]
     self._made: dict[tuple[str, Shard], int] = {}
-    self._followers: list[list[int]] = [[] for _ in self._tensors]
-    # Who reads what may be sent: ops, and the numbers of their inputs.
+    self._consumers: list[list[int]] = [[] for _ in self._tensors]
+    # What a tensor may be sent to: ops, and the numbers of their inputs.
     self._readers: list[list[tuple[int, int]]] = [[] for _ in self._tensors]
     # Handles that an op without parts of all of them cannot work on.
     self._handles: list[list[int]] = []
@@ -199,7 +200,7 @@ class Candidates:
     """The choice to split nothing."""
     return Candidate(
       dict.fromkeys(self.problem.variables),
-      [0] * len(self._tensors),
+      [_ONCE] * len(self._tensors),
       [None] * len(self._ops),
       [_NOTHING] * len(self._tensors),
       num_bytes=0,
@@ -213,34 +214,15 @@ class Candidates:
       before: A choice.
       move: How some variables are split instead.
     """
-    layouts, hows = [*before.layouts], [*before.hows]
-    touched: set[int] = set()  # Tensors of which something else is sent.
-    todo: list[int] = []
-    for variable, split in move.items():
-      number = 0 if split is None else self._number_of(split)
-      for x in (variable, *self.problem.variables[variable]):
-        self._set(
-          self._numbers[x.outputs[0].name], number, layouts, touched, todo
-        )
-    exchanged = 0
-    done = -1
-    while todo:
-      position = heapq.heappop(todo)
-      if position == done:
-        continue
-      done = position
-      how, old = self._decide(position, layouts), hows[position]
-      if how == old:
-        continue
-      hows[position] = how
-      exchanged += _exchanged(how) - _exchanged(old)
-      touched.update(self._inputs[position])
-      outputs = self._outputs[position]
-      made = how.outputs if how else (0,) * len(outputs)
-      for tensor, number in zip(outputs, made, strict=True):
-        self._set(tensor, number, layouts, touched, todo)
-    sent = [*before.sent]
-    num_bytes, num_sent = before.num_bytes + exchanged, before.num_sent
+    layouts, hows, sent = [*before.layouts], [*before.hows], [*before.sent]
+    roots = {
+      self._numbers[x.outputs[0].name]: self._number_of(split or ONCE)
+      for variable, split in move.items()
+      for x in (variable, *self.problem.variables[variable])
+    }
+    touched, num_bytes = self._propagate(roots, layouts, hows)
+    num_bytes += before.num_bytes
+    num_sent = before.num_sent
     for tensor in touched:
       own = self._sent(tensor, layouts, hows)
       num_bytes += own.num_bytes - sent[tensor].num_bytes
@@ -301,7 +283,7 @@ class Candidates:
       op: An op of a step.
     """
     outputs = self._outputs[self._positions[op]]
-    return [self._ops[i] for x in outputs for i in self._followers[x]]
+    return [self._ops[i] for x in outputs for i in self._consumers[x]]
 
   # How the graph is kept: ops and tensors by number.
 
@@ -337,7 +319,7 @@ class Candidates:
       if x.dtype == tf.resource
     }
     for x in dict.fromkeys(inputs):
-      self._followers[x].append(position)
+      self._consumers[x].append(position)
     for index, variable in handles.items():
       found = owner.get(variable, variable)
       if found in self.problem.variables and op.type not in MEASURES:
@@ -354,20 +336,52 @@ class Candidates:
 
   # What follows from layouts.
 
-  def _set(
+  def _propagate(
     self,
-    tensor: int,
-    number: int,
+    roots: Mapping[int, int],
     layouts: list[int],
-    touched: set[int],
-    todo: list[int],
-  ) -> None:
-    """Gives a tensor another layout, if it is one."""
-    if layouts[tensor] != number:
-      layouts[tensor] = number
-      touched.add(tensor)
-      for position in self._followers[tensor]:
-        heapq.heappush(todo, position)
+    hows: list[_How | None],
+  ) -> tuple[set[int], int]:
+    """Changes layouts, and what follows from them.
+
+    Args:
+      roots: The new layouts of some tensors.
+      layouts: Those of all, to be changed.
+      hows: How ops are executed in parts, to be changed.
+
+    Returns:
+      The tensors of which something else may be sent, and how many more bytes
+      ops exchange.
+    """
+    touched: set[int] = set()
+    todo: list[int] = []  # Ops, the first one in the graph first.
+
+    def set_layout(tensor: int, number: int) -> None:
+      if layouts[tensor] != number:
+        layouts[tensor] = number
+        touched.add(tensor)
+        for reader in self._consumers[tensor]:
+          heapq.heappush(todo, reader)
+
+    for tensor, number in roots.items():
+      set_layout(tensor, number)
+    exchanged, last = 0, -1
+    while todo:
+      position = heapq.heappop(todo)
+      if position == last:
+        continue
+      last = position
+      how, old = self._decide(position, layouts), hows[position]
+      if how == old:
+        continue
+      hows[position] = how
+      exchanged += _exchanged(how) - _exchanged(old)
+      touched.update(self._inputs[position])
+      outputs = self._outputs[position]
+      made = how.outputs if how else (_ONCE,) * len(outputs)
+      for tensor, number in zip(outputs, made, strict=True):
+        set_layout(tensor, number)
+    return touched, exchanged
 
   def _decide(self, position: int, layouts: Sequence[int]) -> _How | None:
     self.visits += 1

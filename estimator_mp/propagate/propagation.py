@@ -291,10 +291,13 @@ class Propagation:
     """Returns how an op is executed in parts; None if it is executed once.
 
     Args:
-      op: One of the ops that were run, or prepared, outside of loops.
+      op: One of the ops that were run, or prepared. Alone, one of a loop is
+        executed once.
       layouts: Those of its inputs.
     """
-    return self._by_rule(op, layouts) if op in self._able else None
+    if op not in self._able or op in self._regions:
+      return None
+    return self._by_rule(op, layouts)
 
   def _by_rule(
     self, op: tf.Operation, layouts: Sequence[Layout]

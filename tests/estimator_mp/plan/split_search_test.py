@@ -4,16 +4,13 @@ import itertools
 
 import estimator_mp
 from estimator_mp import partitioner
-from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
-from estimator_mp.graph import frames as frames_lib
-from estimator_mp.graph import traversal
-from estimator_mp.placement import costs as placement_costs
-from estimator_mp.plan import finished_stages, split_search
-from estimator_mp.plan.split_candidates import Candidates, Problem
+from estimator_mp.plan import split_search
+from estimator_mp.plan.split_candidates import Candidates
 from estimator_mp.plan.split_costs import Costs
 from estimator_mp.propagate.layouts import Partition, Shard
-from tests.estimator_mp import graph_case, parts
+from tests.estimator_mp import parts
 from tests.estimator_mp.models import catalogue
+from tests.estimator_mp.plan import split_case
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -101,42 +98,15 @@ def _in_parts(split):
   return None if split is None else (split.axis, split.partition.parts)
 
 
-class SearchTest(graph_case.GraphCase):
+class SearchTest(split_case.SplitCase):
   """Splits of what makes a tensor, whose mean is the loss."""
-
-  def setUp(self):
-    super().setUp()
-    scope = v1.variable_scope(v1.get_variable_scope(), use_resource=True)
-    self.enter_context(scope)
 
   def _loss(self, make, *inputs):
     return tf.reduce_mean(make(*(v1.placeholder(*x) for x in inputs)))
 
-  def _problem(self, loss, num_parts=2, **options):
-    """Returns what is to be decided to train with a loss."""
-    fetches = loss, parts.descend(loss)
-    live = traversal.ops_run_with(*fetches)
-    every = self.graph.get_operations()
-    frames = frames_lib.Frames(every)
-    ops = frames_lib.in_order([x for x in every if x in live], frames)
-    shapes = SymbolicShapes(frames=frames)
-    shapes.add(ops)
-    trained = [x.op for x in v1.trainable_variables() if len(x.shape) > 1]
-    return Problem.of(
-      ops,
-      shapes,
-      frames,
-      placement_costs.nominal_bytes(ops),
-      num_parts,
-      trained,
-      lambda variable: variable not in trained,
-      finished_stages.backward_of(ops, ops),
-      **options,
-    )
-
   def _splits(self, loss, num_parts=2, **options):
     """Returns how matrices are split, but for those that are whole."""
-    problem = self._problem(loss, num_parts, **options)
+    problem = self.problem(loss, num_parts, **options)
     found = split_search.choose_splits(problem)
     return {x.name: _in_parts(split) for x, split in found.items() if split}
 
@@ -239,7 +209,7 @@ class SearchTest(graph_case.GraphCase):
     ("layers", [None, 12], lambda net: _mlp(net, layers=4)),
   )
   def test_nothing_else_is_better(self, shape, make):
-    problem = self._problem(self._loss(make, (tf.float32, shape)))
+    problem = self.problem(self._loss(make, (tf.float32, shape)))
     chosen = split_search.choose_splits(problem)
     candidates = Candidates(problem)
     costs = Costs(candidates)
