@@ -148,14 +148,15 @@ class ModelPartitioner:
     def may_follow(variable: tf.Operation) -> bool:
       return variable not in others
 
-    if undecided:
+    used = [x for x in undecided if x in live]
+    if used:
       problem = split_candidates.Problem.of(
         step,
         graph_of_all.shapes,
         graph_of_all.frames,
         sizes,
         self._count,
-        undecided,
+        used,
         may_follow,
         backward,
         memory_limit,

@@ -310,18 +310,7 @@ class Partitioner:
     branches = inlining.INLINED - op_types.FUNCTIONAL_LOOPS
     self._inline_calls([op for op in users if op.type in branches], branches)
     results = self._purpose.results
-    handles = [
-      x for x in of_model if x.type == "VarHandleOp" and x not in self._given
-    ]
-    trained = {x.op for x in tf.compat.v1.trainable_variables()}
-    decided: dict[tf.Operation, splits.Shard | None] = {}
-    undecided: list[tf.Operation] = []
-    if config.split == split_rules.AUTO:
-      undecided = [x for x in handles if x in trained and _is_matrix(x)]
-    else:
-      decided = split_options.splits_of_rules(
-        config.split, handles, trained, count
-      )
+    decided, undecided = self._asked_splits(config, of_model, count)
     self.model_axis = model_partitioner.ModelPartitioner(
       self._inputs,
       count,
@@ -375,6 +364,23 @@ class Partitioner:
       self._parts[op] = self._parts.get(mark, 0)
       self._backward.add(op)
     self._analyse()
+
+  def _asked_splits(
+    self,
+    config: sharding_config.ShardingConfig,
+    of_model: Iterable[tf.Operation],
+    count: int,
+  ) -> tuple[dict[tf.Operation, splits.Shard | None], list[tf.Operation]]:
+    """Returns how a user wants variables split, and those to be searched."""
+    handles = [
+      x for x in of_model if x.type == "VarHandleOp" and x not in self._given
+    ]
+    trained = {x.op for x in tf.compat.v1.trainable_variables()}
+    if config.split == split_rules.AUTO:
+      return {}, [x for x in handles if x in trained and _is_matrix(x)]
+    return split_options.splits_of_rules(
+      config.split, handles, trained, count
+    ), []
 
   def _plan_passes(self) -> None:
     """Decides what slices wait for, and which passes ops are in."""

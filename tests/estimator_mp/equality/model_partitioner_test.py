@@ -130,6 +130,14 @@ class SplitTest(parameterized.TestCase):
     )
     self.assertEmpty([x for x in plan.sent if x.kind in ("gather", "slice")])
 
+  def test_a_variable_that_no_step_reads_stays_whole(self):
+    x = _v1.placeholder(tf.float32, [None, 4])
+    self._weight("unused", [4, 6])
+    y = tf.matmul(x, self._weight("kernel", [4, 6]))
+    plan = self._split(tf.reduce_mean(tf.square(y)), x)
+    self.assertIn("kernel", [found.name for found in plan.variables])
+    self.assertNotIn("unused", [found.name for found in plan.variables])
+
   def test_what_cannot_be_split_as_asked_is_an_error(self):
     x = _v1.placeholder(tf.float32, [None, 4])
     kernel = self._weight("kernel", [4, 6])
