@@ -1,16 +1,14 @@
 """The driver: partitions the finished graph of one call of a model_fn.
 
-    capture    model_fn runs undisturbed to its end
-    plan       partitioner.Partitioner: sizes, layouts, stages, passes
-    lower      Partitioner.lower: slices, reshards, order, devices
+capture    model_fn runs undisturbed to its end
+plan       partitioner.Partitioner: sizes, layouts, stages, passes
+lower      Partitioner.lower: slices, reshards, order, devices
 
-It takes the place of `conductor`, to which a switch leaves a run, to compare.
 """
 
 import contextlib
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
@@ -25,7 +23,7 @@ from estimator_mp.capture import (
   resources,
 )
 from estimator_mp.config import placement as placement_lib
-from estimator_mp.config import replica_options, split_rules
+from estimator_mp.config import replica_options
 from estimator_mp.config.sharding_config import ShardingConfig
 from estimator_mp.graph import (
   batch_inputs,
@@ -48,6 +46,7 @@ from estimator_mp.plan import (
   collective_order,
   gradient_reads,
   sharding_plan,
+  split_options,
 )
 from estimator_mp.plan.purpose import Purpose
 from estimator_mp.replicas import horovod
@@ -56,14 +55,6 @@ import tensorflow as tf
 
 TRAIN = tf.estimator.ModeKeys.TRAIN
 PREDICT = tf.estimator.ModeKeys.PREDICT
-
-# "0" leaves all to the conductor, to compare the two.
-SWITCH = "ESTIMATOR_MP_FINISHED_GRAPH"
-
-
-def partitions() -> bool:
-  """Whether this driver partitions graphs."""
-  return os.environ.get(SWITCH) != "0"
 
 
 def _fetches(
@@ -132,11 +123,8 @@ class Driver:
       config = dataclasses.replace(
         config, transfer_dtype="float32", prefetch_inputs=False
       )
-    axis = "data" if config.split != split_rules.AUTO else "model"
-    if mesh.axis_size("model") > 1:
-      axis = "model"
-    may_split = self._purpose.splits_variables(config)
-    self.splits_variables = mesh.axis_size(axis) > 1 and may_split
+    axis = split_options.split_axis(config, mesh, self._purpose)
+    self.splits_variables = axis is not None
     slices = partitioner.slices_of_replicas(
       config.create_schedule(), mesh, self._purpose
     )

@@ -177,7 +177,7 @@ class ModelPartitioner:
     traffic.add(step)
     of_shards = shards.Shards(splits, self._devices_of)
     self._handles = of_shards.handles
-    self._defer([op for op in every if _looks_up(op, splits)])
+    self._defer([op for op in every if _looks_up(op, splits)], live)
     made = self._instantiate(graph_of_all, layouts, every)
     starts = [op for op in starts if op in layouts.parts]
     kept = [x for x in _in_collections(graph) if layouts.parts.get(x.op)]
@@ -212,7 +212,9 @@ class ModelPartitioner:
       ),
     )
 
-  def _defer(self, ops: Iterable[tf.Operation]) -> None:
+  def _defer(
+    self, ops: Iterable[tf.Operation], step: Collection[tf.Operation] = ()
+  ) -> None:
     """Leaves lookups of tables until the batch is in slices."""
     of_tables: dict[tf.Operation, list[tf.Operation]] = {}
     for op in ops:
@@ -220,7 +222,7 @@ class ModelPartitioner:
       of_tables.setdefault(variable, []).append(op)
     for variable, found in of_tables.items():
       rows = self._splits[variable].rows
-      self.lookups.defer(found, variable, self._handles[variable], rows)
+      self.lookups.defer(found, variable, self._handles[variable], rows, step)
 
   def split_late(self, graph: tf.Graph) -> None:
     """Splits what was made since, such as what a hook reads.

@@ -5,9 +5,6 @@ clipping, updates. Nothing of it is intercepted. What is split, and where, is
 decided on that graph (`analysis`, `propagate`, `plan`), made as data
 (`lower.instantiation`), and added to it at once; then what is executed once
 reads what slices make.
-
-So far for stages, micro-batches that pass them in the order of a schedule, and
-replicas. The rest of it is still done by `conductor`.
 """
 
 import dataclasses
@@ -48,7 +45,6 @@ from estimator_mp.graph import (
 )
 from estimator_mp.graph.calls import inlining
 from estimator_mp.graph.frames import Frames
-from estimator_mp.graph.ledger import Ledger
 from estimator_mp.lower import ordering, process_sums, recompute, sends
 from estimator_mp.lower.instantiation import (
   SLICE,
@@ -69,7 +65,6 @@ from estimator_mp.placement import half_sends
 from estimator_mp.plan import (
   batch_report,
   finished_report,
-  finished_stages,
   gradient_sums,
   late_waits,
   phase_costs,
@@ -80,6 +75,7 @@ from estimator_mp.plan import (
   unordered_reads,
   update_reads,
 )
+from estimator_mp.plan import stages as stages_lib
 from estimator_mp.plan.purpose import TRAINING, Purpose
 from estimator_mp.propagate import splits
 from estimator_mp.propagate.layouts import ONCE, Layout, Partition, Shard
@@ -153,16 +149,11 @@ class Partitioner:
     self._slices = slices_of_replicas(self.schedule, mesh, purpose)
     if not (inputs or purpose.trains):
       self._slices = [range(1)]
-    self.replicas = Replicas(
-      config, mesh, Ledger(self._graph), len(self._slices)
-    )
+    self.replicas = Replicas(config, mesh, len(self._slices))
     self.sums: list[tuple[gradient_sums.GradientSum, ...]] = []
     self.splits: split_plan.SplitPlan | None = None
     self.model_axis: model_partitioner.ModelPartitioner | None = None
-    # Without a model axis, tables may be split over replicas.
-    self._split_axis = "model"
-    if mesh.axis_size("model") == 1 and config.split != split_rules.AUTO:
-      self._split_axis = "data"
+    self._split_axis = split_options.split_axis(config, mesh, purpose)
     self._parts: dict[tf.Operation, int] = {}  # Of that axis.
     # What was made in the place of ops of gradients.
     self._gradients: set[tf.Operation] = set()
@@ -192,7 +183,7 @@ class Partitioner:
     self._backward = self._find_backward()
     of_input = traversal.ops_run_with(*self._of_examples).union(self._given)
     self.stages = dict(
-      finished_stages.plan_stages(
+      stages_lib.plan_stages(
         [op for op in self._graph.get_operations() if op not in of_input],
         self._backward,
         config,
@@ -203,9 +194,8 @@ class Partitioner:
     if purpose.trains and config.transfer_dtype != "float32":
       self._send_in_half(tf.dtypes.as_dtype(config.transfer_dtype))
     self._marks = dict(marks)
-    may_split = purpose.splits_variables(config)
-    if mesh.axis_size(self._split_axis) > 1 and may_split:
-      self._split_variables(config)
+    if self._split_axis is not None:
+      self._split_variables(config, self._split_axis)
     if marks:
       self._sum_over_processes(config.horovod_op)
     self._plan_passes()
@@ -270,9 +260,7 @@ class Partitioner:
     values = [op for op in every if op.type not in MEASURES]
     starts = [tensor.op for tensor in self._of_examples]
     of_values = set(traversal.descendants(starts, values))
-    return set(
-      finished_stages.backward_of(traversal.in_order(every), of_values)
-    )
+    return set(stages_lib.backward_of(traversal.in_order(every), of_values))
 
   def _send_in_half(self, dtype: tf.DType) -> None:
     """Lets stages send what is of examples by casts, and analyses once more.
@@ -297,9 +285,11 @@ class Partitioner:
     self._analyse()
     self._backward = self._find_backward()
 
-  def _split_variables(self, config: sharding_config.ShardingConfig) -> None:
+  def _split_variables(
+    self, config: sharding_config.ShardingConfig, axis: str
+  ) -> None:
     """Splits variables over an axis, and analyses what that has made."""
-    count = self._mesh.axis_size(self._split_axis)
+    count = self._mesh.axis_size(axis)
     of_model = op_types.variables_of(self._graph.get_operations())
     users = {
       op
@@ -314,7 +304,10 @@ class Partitioner:
     self.model_axis = model_partitioner.ModelPartitioner(
       self._inputs,
       count,
-      lambda op: self._devices_of_parts(self.stages.get(op, 0)),
+      lambda op: [
+        self._mesh.device(stage=self.stages.get(op, 0), **{axis: part})
+        for part in range(count)
+      ],
     )
     made = self.model_axis.split(
       [*self._fetches, *results],
@@ -327,7 +320,8 @@ class Partitioner:
         or max(map(shapes.tensor_bytes, write.inputs), default=0)
         > config.plain_initial_bytes
       ),
-      self._draws_in_slices,
+      # What has a seed as its input draws the same wherever it is.
+      lambda op: self._draws_per_slice and draws.may_differ(op.node_def),
     )
     self.splits = made.plan
     split_options.check_gathers(made.plan.gathers, config, self._graph)
@@ -336,7 +330,7 @@ class Partitioner:
     self._purpose = dataclasses.replace(
       self._purpose, results=tuple(made.fetches[num_fetches:])
     )
-    if self._split_axis == "data":
+    if axis == "data":
       self.replicas.spread(made.handles)
     for op, (plain, part) in (*made.made_for.items(), *made.handles.items()):
       self._parts[op] = part
@@ -448,13 +442,14 @@ class Partitioner:
     Returns:
       What stands for the loss, and for what trains.
     """
-    for part in range(self._mesh.axis_size(self._split_axis)):
+    axis = self._split_axis or "model"
+    for part in range(self._mesh.axis_size(axis)):
       of_part = {
         op: stage
         for op, stage in self.stages.items()
         if self._parts.get(op, 0) == part
       }
-      devices = self._mesh.stage_devices(**{self._split_axis: part})
+      devices = self._mesh.stage_devices(**{axis: part})
       device_assignment.assign(of_part, devices)
     # What an op of slices need not wait for is none of theirs.
     inside = {*self.ops}
@@ -675,17 +670,9 @@ class Partitioner:
     if variable is not None:  # It is executed where that is.
       return str(self.replicas.copy_of(variable.outputs[0], replica).op.device)
     position = {"data": replica}
-    if op in self._parts:
+    if self._split_axis is not None and op in self._parts:
       position[self._split_axis] = self._parts[op]
     return self._mesh.device(stage=stage, **position)
-
-  def _devices_of_parts(self, stage: int) -> list[str]:
-    """Returns the devices over which variables of a stage are split."""
-    axis = self._split_axis
-    return [
-      self._mesh.device(stage=stage, **{axis: part})
-      for part in range(self._mesh.axis_size(axis))
-    ]
 
   def _looked_up(self, op: tf.Operation) -> tf.Operation | None:
     """Returns the variable that an op of slices works on, if it has a place."""

@@ -1,14 +1,12 @@
 """shard_model_fn: an unchanged model_fn on several devices.
 
-    model_fn builds its forward graph             no op has a device yet
-    model_fn asks for gradients     -> intercepted: every forward op and
-                                       variable gets its stage; gradient ops are
-                                       made beside their forward ops
-    model_fn clips, updates, returns -> what is left follows what it reads
+    model_fn builds the plain graph    forward pass, gradients, updates
+    model_fn returns     -> ops and variables get stages, the batch is cut into
+                            slices, variables into shards (`driver`)
 
-The graph is the one that model_fn builds: the same ops, names and variables in
-the same order, so that checkpoints, hooks and random seeds are the plain
-model's. Only devices are added.
+The plain ops stay: names and variables in the same order, so that checkpoints,
+hooks and random seeds are the plain model's. What is added are copies for
+slices and shards, and devices.
 """
 
 import contextlib
@@ -19,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from compat.private import keras
-from estimator_mp import conductor, driver
+from estimator_mp import driver
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import graph_checks, size_errors
 from estimator_mp.config import placement_file
@@ -66,8 +64,8 @@ def shard_model_fn(
     ValueError: If model_fn or config is of another type. When it is called: if
       a task of a cluster is to train without the others, the checkpoint in
       model_dir is of another model, or of other sizes, or the model cannot be
-      placed or split as `config` says, trains without asking for gradients in a
-      way that can be intercepted, or is to be distributed by a strategy.
+      placed or split as `config` says, trains without computing gradients, or
+      is to be distributed by a strategy.
     ImportError: When it is called, if aggregation is "horovod" and Horovod
       cannot be imported.
   """
@@ -119,13 +117,7 @@ def shard_model_fn(
     saved = None
     if mode != TRAIN:
       saved = placement_file.load_placement(model_dir, mesh)
-    of_call: conductor.Conductor | driver.Driver
-    if driver.partitions():
-      of_call = driver.Driver(config, mesh, mode, saved, is_export, servers)
-    else:
-      of_call = conductor.Conductor(
-        config, mesh, mode, is_export, saved, servers
-      )
+    of_call = driver.Driver(config, mesh, mode, saved, is_export, servers)
     if is_export and of_call.splits_variables:
       export.keep_devices()
     compiles_with_xla = session_config_lib.compiles_with_xla(session_config)
@@ -162,7 +154,7 @@ def shard_model_fn(
 
 def _with_hooks(
   spec: tf.estimator.EstimatorSpec,
-  of_call: conductor.Conductor | driver.Driver,
+  of_call: driver.Driver,
   config: sharding_config_lib.ShardingConfig,
 ) -> tf.estimator.EstimatorSpec:
   """Returns the spec of a run that explains and checks what it does."""

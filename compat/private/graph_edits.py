@@ -35,7 +35,6 @@ import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.framework import c_api_util, function_def_to_graph
-from tensorflow.python.framework import ops as framework_ops
 from tensorflow.python.ops import control_flow_ops
 
 
@@ -72,15 +71,6 @@ def set_compilation_scope(op: tf.Operation, scope: str) -> None:
   """
   value = tf.compat.v1.AttrValue(s=scope.encode())
   op._set_attr("_XlaInternalScope", value)
-
-
-def set_check_of_shapes(op: tf.Operation) -> None:
-  """Lets an `AssignVariableOp` refuse values of another shape than before.
-
-  Args:
-    op: The op.
-  """
-  op._set_attr("validate_shape", tf.compat.v1.AttrValue(b=True))
 
 
 def replace_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
@@ -140,16 +130,6 @@ def add_control_inputs(
   op._add_control_inputs(list(control_inputs))
 
 
-def set_branch(op: tf.Operation, other: tf.Operation) -> None:
-  """Says that an op is in the branch of a v1 cond that another op is in.
-
-  Args:
-    op: The op, made outside of branches.
-    other: The other op, which may be outside of branches, too.
-  """
-  op._set_control_flow_context(other._get_control_flow_context())
-
-
 def adopt_origin(
   ops: Iterable[tf.Operation], of: tf.Operation, is_loop: bool = False
 ) -> None:
@@ -170,35 +150,6 @@ def adopt_origin(
     op._set_control_flow_context(context)
     if origin is not None:
       op._original_op = origin
-
-
-def make_op(
-  graph: tf.Graph,
-  node: tf.compat.v1.NodeDef,
-  inputs: Sequence[tf.Tensor],
-  control_inputs: Sequence[tf.Operation] = (),
-) -> tf.Operation:
-  """Adds an op to a graph, with the device and attributes of its definition.
-
-  Of the scopes that are open only that of names counts.
-
-  Args:
-    graph: The graph.
-    node: The definition. Its name is made unique in the graph's scope, unless
-      it is that of a scope and ends in "/"; what it says of inputs is ignored.
-    inputs: The tensors that the op reads.
-    control_inputs: Ops that it waits for besides.
-  """
-  if node.name.endswith("/"):
-    node.name = node.name[:-1]
-  else:
-    node.name = graph.unique_name(node.name)
-  # No session may run before Python knows the op, too.
-  with graph._mutation_lock():
-    c_op = framework_ops._create_c_op(
-      graph, node, inputs, control_inputs, extract_traceback=False
-    )
-    return tf.Operation._from_c_op(c_op, graph)
 
 
 def import_ops(
@@ -274,3 +225,13 @@ def before_finalization(graph: tf.Graph, call: Callable[[], None]) -> None:
     finalize()
 
   setattr(graph, "finalize", call_and_finalize)  # noqa: B010
+
+
+def set_branch(op: tf.Operation, other: tf.Operation) -> None:
+  """Says that an op is in the branch of a v1 cond that another op is in.
+
+  Args:
+    op: The op, made outside of branches.
+    other: The other op, which may be outside of branches, too.
+  """
+  op._set_control_flow_context(other._get_control_flow_context())

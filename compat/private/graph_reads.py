@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import function_def_to_graph, ops
+from tensorflow.python.framework import function_def_to_graph
 
 _COLOCATED_WITH = b"loc:@"
 
@@ -42,37 +42,6 @@ def outermost_loop(op: tf.Operation) -> object | None:
       loop = context
     context = context.outer_context
   return loop
-
-
-def has_own_gradient(op: tf.Operation) -> bool:
-  """Whether the gradient of an op is not that of its type.
-
-  Args:
-    op: An op, such as the call of a `tf.function`.
-  """
-  return names_gradient(op) or op._gradient_function is not None
-
-
-def names_gradient(op: tf.Operation) -> bool:
-  """Whether an op names its gradient, as those of `tf.custom_gradient` do.
-
-  Args:
-    op: An op.
-  """
-  # A constant has none, and may be large.
-  return op.type != "Const" and b"_gradient_op_type" in op._node_def
-
-
-def gradient_function(op: tf.Operation) -> Any:
-  """Returns what makes the gradients of an op's inputs.
-
-  Args:
-    op: An op that has a gradient.
-
-  Returns:
-    A function of the op and of the gradients of its outputs.
-  """
-  return ops.get_gradient_function(op)
 
 
 def differentiated(op: tf.Operation) -> tf.Operation | None:
@@ -148,21 +117,6 @@ def function_definition(graph: tf.Graph, name: str) -> Any:
   """
   function = graph._get_function(name)
   return None if function is None else function.cached_definition
-
-
-def function_graph(graph: tf.Graph, name: str) -> Any:
-  """Returns the graph (a `FuncGraph`) in which a function was built.
-
-  Args:
-    graph: A graph that has the function in its library.
-    name: Its name, as the attributes of an op have it.
-
-  Returns:
-    The graph, with its `inputs` and `outputs`; None for a function that was
-    read from somewhere, or that v1's Defun made.
-  """
-  function = graph._get_function(name)
-  return getattr(function, "graph", None)
 
 
 # What reads an element of a list, or a variable; and what names its dtype.

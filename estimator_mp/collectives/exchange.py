@@ -8,8 +8,7 @@ however often it was asked for:
 
 It is the all-to-all of trainers of large recommendation models (Naumov et al.,
 2019, arXiv:1906.00091). It returns a list of distinct rows and, for each id,
-where its row is in it; the way back is its transpose: gradients of ids, summed
-into that list, are cut where the next owner's rows begin.
+where its row is in it.
 
 No tensor is larger than the rows that were asked for. Ids stay on hosts: a
 device without kernels for them gets only local ids.
@@ -86,17 +85,6 @@ class RowOwners:
       return ids // len(self.sizes)
     return ids - self.offsets[shard] if shard else ids
 
-  def whole(self, local_ids: tf.Tensor, shard: int) -> tf.Tensor:
-    """Returns the numbers that rows of a shard have in the table.
-
-    Args:
-      local_ids: Their numbers on the shard.
-      shard: The number of the shard.
-    """
-    if self.ownership is Ownership.MOD:
-      return local_ids * len(self.sizes) + shard
-    return local_ids + self.offsets[shard] if shard else local_ids
-
 
 @dataclasses.dataclass(frozen=True)
 class ByOwner:
@@ -146,13 +134,6 @@ class Route:
   local_ids: tuple[tf.Tensor, ...]
   order: tf.Tensor
   counts: tf.Tensor
-
-  @property
-  def distinct_ids(self) -> tf.Tensor:
-    """The distinct ids, those of the first shard before those of the next."""
-    return tf.concat(
-      [self.rows.whole(x, i) for i, x in enumerate(self.local_ids)], axis=0
-    )
 
 
 def route(ids: tf.Tensor, rows: RowOwners, device: str) -> Route:
@@ -258,81 +239,6 @@ def rows_of(order: tf.Tensor, distinct: tf.Tensor, device: str) -> tf.Tensor:
   """
   with tf.compat.v1.device(None), tf.compat.v1.device(device):
     return tf.gather(distinct, order)
-
-
-def entries(
-  parted: ByOwner,
-  values: tf.Tensor,
-  devices: Sequence[str],
-  device: str,
-) -> list[tf.Tensor]:
-  """Returns for each shard the values that belong to its rows.
-
-  Args:
-    parted: The ids that the values are for.
-    values: One for each of them, of shape [n, ...].
-    devices: The device of each shard, which gets its own.
-    device: Where the values are.
-  """
-  if len(devices) == 1:
-    return placed_ops.on_each(devices, tf.identity, [values])
-  with tf.compat.v1.device(None), tf.compat.v1.device(device):
-    parts = [tf.gather(values, positions) for positions in parted.where]
-  return placed_ops.on_each(devices, tf.identity, parts)
-
-
-def local_ids(
-  parted: ByOwner, rows: RowOwners, devices: Sequence[str]
-) -> list[tf.Tensor]:
-  """Returns for each shard the numbers that its rows have there.
-
-  Args:
-    parted: Ids.
-    rows: How the table is owned.
-    devices: The device of each shard, which gets its own.
-  """
-  return placed_ops.on_each(
-    devices,
-    lambda ids, shard: rows.local(tf.identity(ids), shard),
-    parted.ids,
-    range(len(devices)),
-  )
-
-
-def entries_of_distinct(
-  exchanged: Route,
-  values: tf.Tensor,
-  devices: Sequence[str],
-  device: str,
-) -> list[tf.Tensor]:
-  """Returns for each shard the values that belong to its rows.
-
-  Args:
-    exchanged: Where the rows are.
-    values: One for each distinct id, in the order of `Route.distinct_ids`.
-    devices: The device of each shard, which gets its own.
-    device: Where the values are.
-  """
-  with tf.compat.v1.device(None), tf.compat.v1.device(device):
-    parts = tf.split(values, exchanged.counts, num=len(exchanged.local_ids))
-  return placed_ops.on_each(devices, tf.identity, parts)
-
-
-def dense(
-  values: tf.Tensor, local_ids: tf.Tensor, num_rows: int, device: str
-) -> tf.Tensor:
-  """Returns values for some rows of a shard as a tensor of its shape.
-
-  For a table that is read whole besides being looked up.
-
-  Args:
-    values: One for each row, of shape [n, ...]; repeated ones are summed.
-    local_ids: The rows, as they are numbered on the shard.
-    num_rows: How many rows the shard has.
-    device: Its device.
-  """
-  with tf.compat.v1.device(None), tf.compat.v1.device(device):
-    return tf.math.unsorted_segment_sum(values, local_ids, num_rows)
 
 
 def _host(device: str) -> str:

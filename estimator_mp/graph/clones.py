@@ -1,7 +1,6 @@
-"""Clones: a slice of the graph, once more for each further micro-batch.
+"""Clones: ops of the graph, once more for each further replica.
 
-Forward and backward are cloned together, so that no gradient is ever taken of
-a clone: functional loops and v1 loops work.
+Mirrors of variables, updates of them, and what is computed again are clones.
 """
 
 import dataclasses
@@ -11,17 +10,14 @@ from collections.abc import (
   Mapping,
   Sequence,
 )
-from typing import Any
 
 from compat.private import graph_edits
 from estimator_mp.graph import (
   colocation,
   device_assignment,
-  draws,
   op_types,
   variables,
 )
-from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
 
@@ -38,18 +34,15 @@ class Home:
 
   Attributes:
     scope: The scope of its names.
-    device: Returns the device that stands for one of the first micro-batch.
+    device: Returns the device that stands for one of the original.
     tensors: The tensors that stand for those not cloned for it, by name.
     ops: The ops that stand for those not cloned for it, by name.
-    number: The number of the micro-batch whose random numbers clones draw; 0
-      for those of the originals.
   """
 
   scope: str
   device: Callable[[str], str] = lambda device: device
   tensors: Mapping[str, tf.Tensor] = dataclasses.field(default_factory=dict)
   ops: Mapping[str, tf.Operation] = dataclasses.field(default_factory=dict)
-  number: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,28 +50,24 @@ class _Template:
   """The definition that all clones of some ops have in common.
 
   Attributes:
-    seeds: The ops whose clones draw from another seed, by name.
     definition: Their definition, which is edited for each clone.
     outside: The tensors of other ops that they read, by name.
     waits: The other ops that they wait for, by the names of those that wait.
     renames: Edits by the number of a clone, with the index of the node.
-    redraws: Edits by the number of a micro-batch, with the index of the node.
     devices: The devices of ops that have one, with the index of the node.
   """
 
-  seeds: Mapping[str, tf.Operation]
   definition: tf.compat.v1.GraphDef = dataclasses.field(
     default_factory=tf.compat.v1.GraphDef
   )
   outside: dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
   waits: dict[str, list[tf.Operation]] = dataclasses.field(default_factory=dict)
   renames: list[tuple[int, _Edit]] = dataclasses.field(default_factory=list)
-  redraws: list[tuple[int, _Edit]] = dataclasses.field(default_factory=list)
   devices: list[tuple[int, str]] = dataclasses.field(default_factory=list)
 
 
 class Clones:
-  """The further micro-batches' copies of what was cloned so far.
+  """The further replicas' copies of what was cloned so far.
 
   Attributes:
     count: How many clones there are.
@@ -94,30 +83,27 @@ class Clones:
     self._homes = homes
     self._tensors: list[dict[str, tf.Tensor]] = [{} for _ in homes]
     self._ops: list[dict[str, tf.Operation]] = [{} for _ in homes]
-    self._functions: functions.Functions | None = None
 
   def home(
     self,
     index: int,
     scope: str,
     device: Callable[[str], str],
-    number: int = 0,
   ) -> Home:
     """Returns a home for clones that find one of these clones there.
 
     Args:
       index: Which one.
       scope: The scope of their names.
-      device: Returns the device that stands for one of the first micro-batch.
-      number: The number of the micro-batch whose random numbers they draw.
+      device: Returns the device that stands for one of the original.
     """
-    return Home(scope, device, self._tensors[index], self._ops[index], number)
+    return Home(scope, device, self._tensors[index], self._ops[index])
 
   def pair(self, tensor: tf.Tensor, copies: Sequence[tf.Tensor]) -> None:
     """Says what stands for a tensor in each clone.
 
     Args:
-      tensor: A tensor of the first micro-batch.
+      tensor: A tensor of the graph.
       copies: One per clone.
     """
     for known, copy in zip(self._tensors, copies, strict=True):
@@ -130,7 +116,7 @@ class Clones:
     """Returns what stands for a tensor in each clone; itself if it is shared.
 
     Args:
-      tensor: A tensor of the first micro-batch.
+      tensor: A tensor of the graph.
     """
     return [self._tensor(i, tensor) for i in range(self.count)]
 
@@ -154,20 +140,15 @@ class Clones:
 
     Args:
       index: Which clone.
-      op: An op of the first micro-batch, cloned or not.
+      op: An op of the graph, cloned or not.
     """
     return self._homes[index].device(op.device)
 
   def add(self, ops: Sequence[tf.Operation]) -> None:
     """Clones ops of the default graph, with their devices.
 
-    A random op draws numbers of its own for each clone; see `draws`.
-
     Args:
       ops: Ops whose inputs are cloned already, or in `ops`, or shared.
-
-    Raises:
-      ValueError: If a function has a state that cannot be shared or cloned.
     """
     if not ops:
       return
@@ -197,9 +178,7 @@ class Clones:
   def _template(self, ops: Sequence[tf.Operation]) -> _Template:
     """Returns what is imported for each clone of ops."""
     inside = {op.name for op in ops}
-    draws_anew = any(home.number for home in self._homes)
-    seeds = self._mixed_seeds(ops, inside) if draws_anew else {}
-    template = _Template(seeds)
+    template = _Template()
     versions = tf.compat.v1.get_default_graph().graph_def_versions
     template.definition.versions.CopyFrom(versions)
     for op in ops:
@@ -219,13 +198,8 @@ class Clones:
         if not inside.issuperset(colocation.colocated_with(op)):
           node.attr.pop(_COLOCATION)  # It names ops without a clone.
       template.renames.extend((index, edit) for edit in _renames(op))
-      if draws_anew and (redraw := self._redrawn(op, node, inside)):
-        template.redraws.append((index, redraw))
-      seed = op_types.SEED_INPUTS[op.type] if op.name in seeds else None
-      for position, tensor in enumerate(op.inputs):
-        if position == seed:
-          node.input[position] = _seed_name(op)
-        elif tensor.op.name not in inside:
+      for tensor in op.inputs:
+        if tensor.op.name not in inside:
           template.outside[tensor.name] = tensor
       template.definition.node.append(node)
     return template
@@ -234,27 +208,22 @@ class Clones:
     self, template: _Template, index: int
   ) -> dict[str, tf.Operation]:
     """Returns the ops of a clone, which are made here, by the ops' names."""
-    library = self._edit(template, index)
-    inputs = self._inputs(template, index)
+    self._edit(template, index)
+    inputs = {
+      name: self._tensor(index, tensor)
+      for name, tensor in template.outside.items()
+    }
     with (
       tf.compat.v1.name_scope(None),
       tf.compat.v1.device(None),
       tf.control_dependencies(None),
     ):
-      functions.define(library)
       return graph_edits.import_ops(
         template.definition, inputs, self._homes[index].scope
       )
 
-  def _inputs(self, template: _Template, index: int) -> dict[str, tf.Tensor]:
-    """Returns what a clone reads from outside of the template, by name."""
-    return {
-      name: self._tensor(index, tensor)
-      for name, tensor in template.outside.items()
-    } | self._seeds_of_home(index, template.seeds)
-
-  def _edit(self, template: _Template, index: int) -> Any:
-    """Makes the definition that of a clone; returns the functions it needs."""
+  def _edit(self, template: _Template, index: int) -> None:
+    """Makes the definition that of a clone."""
     home, definition = self._homes[index], template.definition
     devices = {device for _, device in template.devices}
     device_of = {device: home.device(device) for device in devices}
@@ -262,67 +231,6 @@ class Clones:
       definition.node[node].device = device_of[device]
     for node, edit in template.renames:
       edit(definition.node[node], index + 1)
-    for node, edit in template.redraws:
-      edit(definition.node[node], home.number)
-    library = tf.compat.v1.GraphDef().library
-    if self._functions is not None:
-      library.MergeFrom(self._functions.take())
-    return library
-
-  def _differs(self, tensor: tf.Tensor, inside: Collection[str]) -> bool:
-    """Whether a tensor that ops to clone read is not the same for clones."""
-    return tensor.op.name in inside or tensor in self
-
-  def _redrawn(
-    self,
-    op: tf.Operation,
-    node: tf.compat.v1.NodeDef,
-    inside: Collection[str],
-  ) -> _Edit | None:
-    """Returns what gives clones of an op numbers of their own, if any do."""
-    if self._functions is None:
-      self._functions = functions.Functions(op.graph)
-    if self._functions.are_called_by(node):
-      self._functions.check(node)
-      differing = [self._differs(tensor, inside) for tensor in op.inputs]
-      return self._functions.caller(node, differing)
-    return _reseeded(op) if draws.has_seed(node) else None
-
-  def _mixed_seeds(
-    self, ops: Sequence[tf.Operation], inside: Collection[str]
-  ) -> dict[str, tf.Operation]:
-    """Returns the ops, by their names, whose clones need another seed."""
-
-    def differs(tensor: tf.Tensor) -> bool:
-      return self._differs(tensor, inside)
-
-    return {op.name: op for op in ops if draws.reads_seed(op, differs)}
-
-  def _seeds_of_home(
-    self, index: int, ops: Mapping[str, tf.Operation]
-  ) -> dict[str, tf.Tensor]:
-    """Returns the seeds that the clones of ops draw from."""
-    home = self._homes[index]
-    # Beside the clones, as an op may not have the name of a scope.
-    scope = f"estimator_mp/seeds/{home.scope}"
-    found = {}
-    for op in ops.values():
-      seed = self._tensor(index, op.inputs[op_types.SEED_INPUTS[op.type]])
-      place = device_assignment.device_function(home.device(op.device))
-      with (
-        tf.compat.v1.name_scope(f"{scope}/{op.name}/"),
-        tf.compat.v1.device(None),
-        tf.compat.v1.device(place if op.device else None),
-        tf.control_dependencies(None),
-      ):
-        mixed = draws.mixed_seed(seed, home.number)
-      found[f"{_seed_name(op)}:0"] = mixed
-    return found
-
-
-def _seed_name(op: tf.Operation) -> str:
-  """Returns the name of what stands for the seed while an op is imported."""
-  return f"{op.name}/seed"
 
 
 def _device_of_group(op: tf.Operation, inside: Collection[str]) -> str:
@@ -347,15 +255,6 @@ def _device_of_handle(copy: tf.Operation, device: str) -> str:
     if not device_assignment.calls_other_task(copy, state, device):
       return str(state.device)
   return ""
-
-
-def _reseeded(op: tf.Operation) -> _Edit:
-  seed = op.get_attr("seed2")
-
-  def edit(node: tf.compat.v1.NodeDef, number: int) -> None:
-    draws.reseed(node, seed, number)
-
-  return edit
 
 
 def _renames(op: tf.Operation) -> list[_Edit]:

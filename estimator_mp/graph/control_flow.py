@@ -7,8 +7,7 @@ ends the branches. So nothing outside may wait for an op in a branch.
 
 from collections.abc import Callable, Sequence
 
-from compat.private import graph_edits
-from estimator_mp.graph import colocation, op_types, traversal
+from estimator_mp.graph import op_types, traversal
 
 import tensorflow as tf
 
@@ -57,46 +56,6 @@ def ops_in_loops(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
     return set()
   depths = _stable_depths(ops, _loop_depth)
   return {op for op in ops if depths[op] or op.type in op_types.EXITS}
-
-
-def wait_outside_of_loops(ops: Sequence[tf.Operation]) -> None:
-  """Lets loops as a whole wait for what updates references on other devices.
-
-  Gradients that are asked for after an update of a variable (`UPDATE_OPS`) wait
-  for it. For what is made inside of a v1 loop, the reference that the update
-  returns enters the loop, and the op that does that has to be where the
-  variable is, and where the loop is. On two devices the loop's beginning waits
-  instead.
-
-  Args:
-    ops: The ops that a request for gradients has made. They have devices.
-  """
-  entering = [op for op in ops if _is_wait_from_elsewhere(op)]
-  for op in entering:
-    frame = op.get_attr("frame_name")
-    begins = [
-      x for x in ops if x.type == "Enter" and x.get_attr("frame_name") == frame
-    ]
-    if not begins:
-      continue  # TensorFlow will say that the devices do not fit.
-    passed = set(traversal.consumers(op))
-    for waiting in ops:
-      if passed.intersection(waiting.control_inputs):
-        graph_edits.set_control_inputs(
-          waiting, [x for x in waiting.control_inputs if x not in passed]
-        )
-    update = op.inputs[0].op
-    for begin in begins:
-      graph_edits.add_control_inputs(begin, [update])
-    graph_edits.set_colocation(op, colocation.colocated_with(update))
-
-
-def _is_wait_from_elsewhere(op: tf.Operation) -> bool:
-  """Whether an op lets a loop wait for the update of a reference elsewhere."""
-  return op.type == "RefEnter" and all(
-    x.device != op.inputs[0].op.device and not traversal.consumers(x)
-    for x in traversal.consumers(op)
-  )
 
 
 def _loop_depth(op: tf.Operation, depths: _Depths) -> int:

@@ -15,9 +15,6 @@ draw once, for all slices.
 """
 
 import zlib
-from collections.abc import Callable
-
-from estimator_mp.graph import op_types
 
 import tensorflow as tf
 
@@ -48,17 +45,6 @@ def may_differ(node: tf.compat.v1.NodeDef) -> bool:
   return "seed2" in attributes and not is_fixed
 
 
-def reseed(node: tf.compat.v1.NodeDef, seed: int, number: int) -> None:
-  """Gives an op the seed of a micro-batch.
-
-  Args:
-    node: The op; its name and second seed count.
-    seed: Its second seed in the first micro-batch.
-    number: The number of the micro-batch.
-  """
-  node.attr["seed2"].i = _seed(node.name, seed, number)
-
-
 def seed_of_part(node: tf.compat.v1.NodeDef, number: int) -> int:
   """Returns the second seed by which a slice draws numbers of its own.
 
@@ -74,16 +60,6 @@ def _seed(name: str, seed: int, number: int) -> int:
   return zlib.crc32(text.encode()) % _MAX_SEED + 1
 
 
-def mixed_seed(seed: tf.Tensor, number: int) -> tf.Tensor:
-  """Returns a seed, or key, of a micro-batch.
-
-  Args:
-    seed: That of the first micro-batch.
-    number: The number of the micro-batch.
-  """
-  return tf.bitwise.bitwise_xor(seed, tf.constant(mask(number), seed.dtype))
-
-
 def mask(number: int) -> int:
   """Returns what a seed, or key, of a micro-batch is mixed with.
 
@@ -92,14 +68,3 @@ def mask(number: int) -> int:
   """
   # The same wherever it is drawn: a backward pass may draw its mask again.
   return zlib.crc32(f"micro-batch {number}".encode()) % _MAX_SEED + 1
-
-
-def reads_seed(op: tf.Operation, differs: Callable[[tf.Tensor], bool]) -> bool:
-  """Whether a clone of an op has to draw from a seed that is mixed.
-
-  Args:
-    op: An op that is cloned.
-    differs: Whether a tensor differs between micro-batches.
-  """
-  index = op_types.SEED_INPUTS.get(op.type)
-  return index is not None and not differs(op.inputs[index])

@@ -408,20 +408,6 @@ def is_row_write(op: tf.Operation) -> bool:
   return op.type.startswith(ROW_WRITES) and "Nd" not in op.type
 
 
-def refusal(name: str, op_type: str) -> str:
-  """Returns the text of the error for an op that cannot be had.
-
-  Args:
-    name: The name of the op.
-    op_type: Its type.
-  """
-  return (
-    f"{name} ({op_type}) has a state that micro-batches and replicas would "
-    "not use as one step of the whole batch does; make it in input_fn, or use "
-    "num_micro_batches=1 and no data axis"
-  )
-
-
 def looks_up_rows(op: tf.Operation) -> bool:
   """Whether an op looks up rows of a variable.
 

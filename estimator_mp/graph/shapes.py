@@ -138,8 +138,3 @@ def _entry(
   first = None if op.get_attr("begin_mask") else begin[0]
   last = None if op.get_attr("end_mask") else end[0]
   return vector[first:last]
-
-
-def static_shape(tensor: tf.Tensor) -> list[int | None] | None:
-  """Returns the shape that the graph knows of a tensor."""
-  return None if tensor.shape.rank is None else tensor.shape.as_list()

@@ -10,7 +10,13 @@ Lookups of one table that can be made at the same time share an exchange.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Collection,
+  Iterable,
+  Mapping,
+  Sequence,
+)
 
 from compat.private import graph_edits
 from estimator_mp.collectives import exchange
@@ -59,6 +65,7 @@ class Lookups:
     variable: tf.Operation,
     shards: Sequence[tf.Operation],
     rows: RowOwners,
+    step: Collection[tf.Operation] = (),
   ) -> None:
     """Lets lookups of a table stand for those of its shards.
 
@@ -67,6 +74,8 @@ class Lookups:
       variable: The table.
       shards: The variables of its shards.
       rows: Which rows each shard has; some may have none.
+      step: The ops of a step. What else there is may need what no step has, and
+        is made by itself.
     """
     sizes = tuple(filter(None, rows.sizes))
     owners = [x for x, size in zip(shards, rows.sizes, strict=True) if size]
@@ -74,7 +83,8 @@ class Lookups:
     self._tables[owners[0]] = Table(variable, tuple(owners), rows)
     for op in ops:
       graph_edits.replace_input(op, 0, owners[0].outputs[0])
-    self.groups += _independent(ops)
+    self.groups += _independent([op for op in ops if op in step])
+    self.groups += [[op] for op in ops if op not in step]
 
   def shards_with(self, variable: tf.Operation) -> Sequence[tf.Operation]:
     """Returns the shards that are looked up with one; none if it is not.

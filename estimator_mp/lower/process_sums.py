@@ -9,8 +9,8 @@ part is summed over processes by itself.
 
 from collections.abc import Mapping, Sequence
 
-from compat.private import graph_edits
-from estimator_mp.graph import ledger, placed_ops, traversal
+from compat.private import graph_edits, graph_reads
+from estimator_mp.graph import placed_ops, traversal
 from estimator_mp.plan.gradient_reads import GradientRead
 from estimator_mp.replicas import horovod
 
@@ -56,8 +56,10 @@ def sum_marked(
   """
   processes = horovod.Processes(method)
   own = [op.inputs[0] for op in marks]
-  with ledger.made_in(tf.compat.v1.get_default_graph()) as made:
-    totals = processes.reduce(own, [*marks.values()])
+  graph = tf.compat.v1.get_default_graph()
+  num_ops = graph_reads.num_ops(graph)
+  totals = processes.reduce(own, [*marks.values()])
+  made = graph_reads.ops_after(graph, num_ops)
   made_for: dict[tf.Operation, tf.Operation] = {}
   for op, total in zip(marks, totals, strict=True):
     graph_edits.replace_input(op, 0, total)

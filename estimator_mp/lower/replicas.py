@@ -21,7 +21,7 @@ from collections.abc import (
   Sequence,
 )
 
-from compat.private import graph_edits
+from compat.private import graph_edits, graph_reads
 from estimator_mp import devices as devices_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import sharding_config
@@ -29,7 +29,6 @@ from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import colocation, op_types
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph import variables as variables_lib
-from estimator_mp.graph.ledger import Ledger, Role
 from estimator_mp.lower import mirroring, replica_sums
 from estimator_mp.plan import gradient_sums
 from estimator_mp.replicas import mirrors as mirrors_lib
@@ -50,26 +49,24 @@ class Replicas:
     self,
     config: sharding_config.ShardingConfig,
     mesh: mesh_lib.Mesh,
-    ledger: Ledger,
-    count: int | None = None,
+    count: int,
   ):
     """Starts with nothing mirrored.
 
     Args:
       config: The configuration: the variables that replicas keep, and the way
         in which gradients are summed.
-      mesh: A mesh; its `data` axis says how many replicas there are.
-      ledger: The ledger of the ops that lowering makes in the graph.
-      count: How many there are, if not all of these.
+      mesh: A mesh.
+      count: How many replicas there are.
     """
     self._config = config
-    self._ledger = ledger
-    self.count = mesh.axis_size("data") if count is None else count
+    self.count = count
     self._device_of = [_device_map(mesh, r) for r in range(self.count)]
     self._is_mirrored = config.variables == "mirrored" and self.count > 1
     self.variables: list[tf.Operation] = []
     self._part: set[tf.Operation] = set()  # With all that is made of them.
     self._spread: set[tf.Operation] = set()
+    self._made: set[tf.Operation] = set()  # For replicas.
     self._clones = clones_lib.Clones(
       [
         clones_lib.Home(f"replica_{r}", self._device_of[r])
@@ -103,26 +100,6 @@ class Replicas:
     """The replica that updates each variable, by the name of its op."""
     shards = self._zero.shards if self._zero is not None else {}
     return {variable.name: shard for variable, shard in shards.items()}
-
-  def homes(self, num_micro_batches: int) -> list[clones_lib.Home]:
-    """Returns where all micro-batches but the first of replica 0 are.
-
-    Args:
-      num_micro_batches: How many each replica has, M. Micro-batch m of replica
-        r is number r * M + m of all; the first one is left out.
-    """
-    homes = [
-      clones_lib.Home(f"micro_batch_{m}", number=m)
-      for m in range(1, num_micro_batches)
-    ]
-    for r in range(1, self.count):
-      for m in range(num_micro_batches):
-        scope = f"replica_{r}/micro_batch_{m}"
-        number = r * num_micro_batches + m
-        homes.append(
-          self._clones.home(r - 1, scope, self._device_of[r], number)
-        )
-    return homes
 
   def spread(self, variables: Iterable[tf.Operation]) -> None:
     """Enters variables that are there once, on whichever replica's device.
@@ -161,8 +138,10 @@ class Replicas:
   def _copy(
     self, clones: clones_lib.Clones, ops: Sequence[tf.Operation]
   ) -> None:
-    with self._ledger.creating(Role.MIRROR):
-      clones.add(ops)
+    graph = tf.compat.v1.get_default_graph()
+    num_ops = graph_reads.num_ops(graph)
+    clones.add(ops)
+    self._made.update(graph_reads.ops_after(graph, num_ops))
 
   def _drop_mirror(self, handle: tf.Tensor, shard: int) -> None:
     """Lets the replica that a variable has moved to read it itself."""
@@ -327,9 +306,7 @@ class Replicas:
     return [
       op
       for op in graph.get_operations()
-      if op not in starts
-      and op not in forward
-      and self._ledger.role(op) is not Role.MIRROR
+      if op not in starts and op not in forward and op not in self._made
     ]
 
   def _repeat_updates(

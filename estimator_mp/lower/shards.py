@@ -16,7 +16,7 @@ from estimator_mp.graph import (
   placed_ops,
 )
 from estimator_mp.graph.definitions import Definitions
-from estimator_mp.model_axis.decisions import ByTurns, Shard
+from estimator_mp.propagate.splits import ByTurns, Shard
 
 import numpy as np
 import tensorflow as tf

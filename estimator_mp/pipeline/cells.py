@@ -284,31 +284,6 @@ def gates(
   ]
 
 
-def open_gates(
-  ops: Iterable[tf.Operation],
-  made: Collection[tf.Operation],
-  stages: Mapping[tf.Operation, int],
-  waits: Waits,
-) -> None:
-  """Plans that a gradient is used before the other ones of its op are there.
-
-  Gates are there so that no variable is updated that is still to be read. But
-  what an earlier stage needs would wait for the gradient of a weight. Where the
-  backward pass is split, that comes after all that the stage reads of the
-  weight anyway.
-
-  Args:
-    ops: The ops that are not to wait.
-    made: The ops that were made for gradients.
-    stages: The stages where ops are placed.
-    waits: The control dependencies of ops, which change.
-  """
-  for op in ops:
-    opened = gates(op, made, stages, waits)
-    if opened:
-      waits.keep(op, [x for x in waits.of(op) if x not in opened])
-
-
 def ends_of_passes(
   schedule: schedule_lib.Schedule,
   passes: Mapping[tf.Operation, Pass],

@@ -14,8 +14,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.config.schedules import schedule as schedule_lib
-from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph.waits import AS_THEY_ARE, Waits
 from estimator_mp.pipeline import cells
 
@@ -93,38 +91,6 @@ def _affordable(op: tf.Operation, num_slices: int) -> int:
   )
   size = op.outputs[0].shape.num_elements()
   return int(size // max(kept, 1))
-
-
-def pass_of_product(
-  op: tf.Operation,
-  passes: Mapping[tf.Operation, cells.Pass],
-  stages: Mapping[tf.Operation, int],
-  schedule: schedule_lib.Schedule,
-) -> cells.Pass | None:
-  """Returns the pass that ends with a product of what it and others made.
-
-  Args:
-    op: The op that multiplies, of the first micro-batch.
-    passes: The passes of ops.
-    stages: The stages where ops are placed.
-    schedule: The order of cells.
-
-  Returns:
-    None if the product is on another device than such a pass.
-  """
-  going_back = [
-    passes[tensor.op].stage
-    for tensor in op.inputs
-    if tensor.op in passes and passes[tensor.op].phase is not Phase.FORWARD
-  ]
-  # The earlier of two stages comes last.
-  stage = min(going_back, default=None)
-  if stage is None or (
-    schedule.device_of(stages[op]) != schedule.device_of(stage)
-  ):
-    return None
-  split = schedule.splits_backward
-  return cells.Pass(stage, Phase.WEIGHT if split else Phase.BACKWARD)
 
 
 def groups(order: Sequence[int], size: int) -> list[list[int]]:

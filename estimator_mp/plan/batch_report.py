@@ -8,18 +8,13 @@ All of it is computed from what was decided, as plain data; no session runs.
 
 import dataclasses
 import enum
-import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from compat.private import graph_reads
 from estimator_mp import amounts
 from estimator_mp.graph import op_types, shapes, traversal
-from estimator_mp.model_axis import function_parts
-from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.placement import costs
-from estimator_mp.plan.batch_plan import BY_SLICE, Rows
 
 import tensorflow as tf
 
@@ -46,11 +41,6 @@ class Why(enum.Enum):
   PYTHON = "Python code sees all examples; use " + _IF_PER_EXAMPLE
   RANDOM = (
     'it draws for all examples; draws="per_slice" lets each slice draw its own'
-  )
-  OWN_GRADIENT = "its gradient is the program's own, and may read all examples"
-  V1_CONTROL_FLOW = (
-    "loops and conds of TensorFlow 1 see all examples; "
-    "tf.compat.v1.enable_control_flow_v2() makes ops of them that have rules"
   )
   FUNCTION = "an op in it, or in its gradient, has no rule that holds"
   STATE = "it has state; use " + _IF_PER_EXAMPLE
@@ -143,22 +133,6 @@ class Moved:
   per_example: int = 0
   per_slice: int = 0
   num_unknown: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Crossing:
-  """A bridge between a whole tensor and slices.
-
-  Attributes:
-    shape: The shape of the whole tensor, or of a share; None if even its rank
-      is not known.
-    rows: How slices lie in it; None for shares of a sum.
-    element_bytes: The bytes of an element.
-  """
-
-  shape: tuple[int | None, ...] | None
-  rows: Rows | None
-  element_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,14 +274,14 @@ def check(segments: Segments, fallback: str) -> None:
 
 
 def stopping_op(
-  once: Sequence[tf.Operation], whole: Mapping[tf.Operation, bool]
+  once: Sequence[tf.Operation], could: Collection[tf.Operation]
 ) -> tf.Operation | None:
   """Returns the op for which the costliest of some ops is executed once.
 
   Args:
     once: Ops of the plain graph that are executed once, and depend on the
       batch, in the order of the graph.
-    whole: As `BatchOps.whole`.
+    could: Those that could read parts.
 
   Returns:
     The first of them on the way to it that could read parts; None if none
@@ -319,54 +293,7 @@ def stopping_op(
     return None
   costliest = max(known, key=lambda op: known[op].flops)
   way = traversal.ancestors([costliest], once)
-  return next((op for op in way if op in whole), None)
-
-
-def why_once(op: tf.Operation, has_sizes: bool = True) -> Why:
-  """Returns why an op of the plain graph is executed once, not in parts.
-
-  Args:
-    op: The op; it reads whole tensors of which slices have parts.
-    has_sizes: Whether its sizes are known for any number of examples.
-  """
-  if op.type in op_types.CALLS_PYTHON:
-    return Why.PYTHON
-  of_v1 = op_types.SWITCHES | op_types.MERGES | op_types.ENTERS
-  if op.type in of_v1 or graph_reads.outermost_loop(op) is not None:
-    return Why.V1_CONTROL_FLOW
-  if op_types.is_call(op):
-    return Why.FUNCTION
-  if graph_reads.has_own_gradient(op):
-    return Why.OWN_GRADIENT
-  if op.type in op_types.RANDOM - op_types.REORDERS:
-    return Why.RANDOM
-  with_rules = TABLE.rules.keys() | function_parts.LIST_RULES.keys()
-  if op.type in with_rules | op_types.REORDERS:
-    return Why.ACROSS if has_sizes else Why.SIZES
-  return Why.STATE if op.op_def.is_stateful else Why.NO_RULE
-
-
-def moved(crossings: Iterable[Crossing]) -> Moved:
-  """Returns the bytes that are moved in a step.
-
-  Args:
-    crossings: The bridges between whole tensors and slices.
-  """
-  per_example = per_slice = num_unknown = 0
-  for crossing in crossings:
-    rows = crossing.rows
-    sizes = None if crossing.shape is None else [*crossing.shape]
-    if sizes is not None and rows is not None:
-      sizes[rows.axis] = 1 if rows == BY_SLICE else rows.per_example
-    known = [size for size in sizes or [] if size is not None]
-    num_bytes = math.prod(known) * crossing.element_bytes
-    if sizes is None or len(known) < len(sizes):
-      num_unknown += 1
-    elif rows is None or rows == BY_SLICE:
-      per_slice += num_bytes
-    else:
-      per_example += num_bytes
-  return Moved(per_example, per_slice, num_unknown)
+  return next((op for op in way if op in could), None)
 
 
 def flops(

@@ -128,7 +128,7 @@ def _stopped_by(
 ) -> Once | None:
   """Returns the op for which most of the work is executed once."""
   could = {
-    op: True
+    op
     for op in once
     if op.type not in op_types.MEASURES
     and any(

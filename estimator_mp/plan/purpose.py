@@ -3,7 +3,6 @@
 import dataclasses
 
 from estimator_mp.config.placement import Placement
-from estimator_mp.config.sharding_config import ShardingConfig
 
 import tensorflow as tf
 
@@ -31,14 +30,6 @@ class Purpose:
   def trains(self) -> bool:
     """Whether it is to train."""
     return bool(self.mode == tf.estimator.ModeKeys.TRAIN)
-
-  def splits_variables(self, config: ShardingConfig) -> bool:
-    """Whether variables are split that the model's sharding splits.
-
-    Args:
-      config: How the model is sharded.
-    """
-    return config.export_shards or not self.is_export
 
 
 TRAINING = Purpose(tf.estimator.ModeKeys.TRAIN)

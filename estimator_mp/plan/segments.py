@@ -6,7 +6,7 @@ backward pass of a mean over examples is in the segment of its forward pass;
 that of the root of a mean is in the next one.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.graph.waits import AS_THEY_ARE, Waits
@@ -64,66 +64,3 @@ def segments_of_ops(
       ]
       found[op] = max(found[op], min(after))
   return found
-
-
-def ops_between(
-  ops: Iterable[tf.Operation],
-  begins: Collection[tf.Operation],
-  ends: Collection[tf.Operation],
-  backward: Collection[tf.Operation],
-  in_parts: Collection[tf.Operation] = (),
-) -> list[tf.Operation]:
-  """Returns the ops that each slice has: those between some ops and others.
-
-  Args:
-    ops: Ops in the order of the graph.
-    begins: The ops that read whole tensors for slices; no slice has them.
-    ends: The ops that make whole tensors of those of slices.
-    backward: The ops made for gradients: a constant that waits for a slice's
-      gradient is the slice's, too.
-    in_parts: The ops that were made for slice 0; some, such as random ops, may
-      read no tensor of the slice.
-  """
-  inside: set[tf.Operation] = set()
-  found = []
-  for op in traversal.in_order(list(ops)):
-    if op in begins or op in ends:
-      continue
-    before = traversal.sources if op in backward else traversal.inputs
-    if op in in_parts or any(x in begins or x in inside for x in before(op)):
-      inside.add(op)
-      found.append(op)
-  return found
-
-
-def ops_that_end(
-  ops: Sequence[tf.Operation],
-  in_slices: Collection[tf.Operation],
-  begins: Collection[tf.Operation],
-  ends: Collection[tf.Operation],
-  waits: Waits = AS_THEY_ARE,
-) -> list[tf.Operation]:
-  """Returns the ops that are executed once between two segments.
-
-  Args:
-    ops: Ops in the order of the graph.
-    in_slices: Those that each slice has.
-    begins: The ops that read whole tensors for slices.
-    ends: The ops that make whole tensors of those of slices.
-    waits: The control dependencies of ops.
-
-  Returns:
-    The first ops on each way from an end to a begin, in order.
-  """
-  inside = {*in_slices, *begins, *ends}
-
-  def before(op: tf.Operation) -> list[tf.Operation]:
-    return [x for x in waits.sources(op) if x not in inside]
-
-  start = [x for op in begins for x in before(op)]
-  between = set(traversal.walk(start, before))
-  return [
-    op
-    for op in ops
-    if op in between and any(x in ends for x in waits.sources(op))
-  ]

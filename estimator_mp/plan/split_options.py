@@ -4,13 +4,41 @@ import difflib
 from collections.abc import Collection, Iterable, Sequence
 
 from estimator_mp import amounts
+from estimator_mp import mesh as mesh_lib
 from estimator_mp.config.model_axis_options import ModelAxisOptions
-from estimator_mp.config.split_rules import SplitError, SplitRule, rule_for
+from estimator_mp.config.sharding_config import ShardingConfig
+from estimator_mp.config.split_rules import (
+  AUTO,
+  SplitError,
+  SplitRule,
+  rule_for,
+)
 from estimator_mp.graph import op_types, shapes, traversal
+from estimator_mp.plan.purpose import Purpose
 from estimator_mp.plan.split_plan import Gather
 from estimator_mp.propagate.splits import ByTurns, Shard, even_sizes
 
 import tensorflow as tf
+
+
+def split_axis(
+  config: ShardingConfig, mesh: mesh_lib.Mesh, purpose: Purpose
+) -> str | None:
+  """Returns the axis over whose devices variables are split; None if over none.
+
+  Without a model axis, tables may be split over replicas.
+
+  Args:
+    config: How the model is sharded.
+    mesh: The devices.
+    purpose: What the graph is for.
+  """
+  if purpose.is_export and not config.export_shards:
+    return None
+  axis = "model"
+  if mesh.axis_size("model") == 1 and config.split != AUTO:
+    axis = "data"
+  return axis if mesh.axis_size(axis) > 1 else None
 
 
 def splits_of_rules(

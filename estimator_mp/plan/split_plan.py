@@ -125,27 +125,6 @@ class SplitPlan:
     """The bytes that are sent in a training step."""
     return sum(found.num_bytes for found in self.sent)
 
-  def and_then(self, other: "SplitPlan") -> "SplitPlan":
-    """Returns a plan of what was split at first, and what was later.
-
-    A tensor that was on all devices already is not sent again.
-
-    Args:
-      other: The plan of later ops of the same graph.
-    """
-    known = {variable.name for variable in self.variables}
-    there = {
-      (found.kind, found.tensor)
-      for found in self.sent
-      if found.kind in (BROADCAST, GATHER)
-    }
-    return SplitPlan(
-      self.variables + tuple(x for x in other.variables if x.name not in known),
-      self.sent
-      + tuple(x for x in other.sent if (x.kind, x.tensor) not in there),
-      self.gathers + other.gathers,
-    )
-
   def to_dict(self) -> dict[str, Any]:
     """Returns everything for JSON."""
     return {

@@ -1,15 +1,15 @@
-"""Stages: the stage of each op of a graph, decided while model_fn builds it.
+"""The stages of a finished graph: each op of a step on one of them.
 
     the forward graph        by the user's marks or a strategy; the rest of it
                              by propagation
-    gradients                beside their forward ops and variables
-    updates, slots, metrics  by propagation, when model_fn has returned
+    gradients                where what they are the gradients of is
+    updates, slots, metrics  by propagation
 
 Nothing here gives an op a device.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 
 from compat.private import graph_reads
 from estimator_mp import mesh as mesh_lib
@@ -22,9 +22,11 @@ from estimator_mp.graph import (
   op_types,
   savers,
   shapes,
+  traversal,
+  variables,
 )
-from estimator_mp.graph.ledger import Ledger
 from estimator_mp.placement import costs, evenness, propagation, strategies
+from estimator_mp.plan.purpose import TRAINING, Purpose
 
 import tensorflow as tf
 
@@ -43,49 +45,37 @@ class StagePlanner:
     self,
     config: sharding_config.ShardingConfig,
     mesh: mesh_lib.Mesh,
-    mode: str,
-    ledger: Ledger,
-    saved: placement_lib.Placement | None = None,
+    purpose: Purpose,
   ):
     """Starts without an op.
 
     Args:
       config: How the model is placed.
       mesh: The mesh.
-      mode: The purpose of the graph, a `tf.estimator.ModeKeys`; for messages.
-      ledger: The ops that lowering made in the graph, and for which op each.
-      saved: The placement that training used, if this graph is for something
-        else.
+      purpose: What the graph is for.
     """
     self.ops: list[tf.Operation] = []
     self.stages: dict[tf.Operation, int] = {}
     self._strategy = strategies.make_strategy(
-      config, mesh.axis_size("stage"), saved, mode
+      config, mesh.axis_size("stage"), purpose.saved, purpose.mode
     )
     # A user who places by name may place parts himself, too.
     self._may_be_marked = placement_lib.is_strategy(config.placement)
     self._mesh = mesh
-    self._trains = mode == tf.estimator.ModeKeys.TRAIN
-    self._ledger = ledger
+    self._trains = purpose.trains
     self._groups = colocation.ColocationGroups()
     self._of_savers: set[tf.Operation] = set()
-    self._is_marked: bool | None = None
+    self._is_marked = False
 
-  def add(self, ops: Sequence[tf.Operation]) -> set[tf.Operation]:
-    """Adds ops; those that do another one's work are where that is.
+  def add(self, ops: Sequence[tf.Operation]) -> None:
+    """Adds ops.
 
     Args:
       ops: New ops, in the order in which they were made.
-
-    Returns:
-      Those that belong to Savers: they follow variables, whatever their device.
     """
     self.ops += ops
     self._groups.add(ops)
-    of_savers = savers.saver_ops(ops)
-    self._of_savers |= of_savers
-    self.follow(ops)
-    return of_savers
+    self._of_savers |= savers.saver_ops(ops)
 
   def adopt_devices(self, ops: Sequence[tf.Operation]) -> None:
     """Takes over the stages of ops that have a device of the mesh already.
@@ -100,112 +90,44 @@ class StagePlanner:
     ]
     self.stages |= device_assignment.stages_of_devices(own, devices)
 
-  def follow(self, ops: Iterable[tf.Operation]) -> None:
-    """Decides that ops are on the stages of those whose work they do.
-
-    Their devices do not say that: virtual stages share these.
+  def plan_forward(self, targets: Sequence[tf.Operation]) -> None:
+    """Decides the stages of the forward graph: of all ops that were added.
 
     Args:
-      ops: Ops, of which lowering may have made some.
-    """
-    for op in ops:
-      stage = self.stages.get(self._ledger.made_for.get(op, op))
-      if stage is not None:
-        self.stages.setdefault(op, stage)
-
-  def stage_of(self, op: tf.Operation) -> int:
-    """Returns the stage of an op, or of that whose work it does; else 0.
-
-    Args:
-      op: An op of the graph.
-    """
-    while op not in self.stages and op in self._ledger.made_for:
-      op = self._ledger.made_for[op]
-    return self.stages.get(op, 0)
-
-  def devices_along(self, axis: str, op: tf.Operation) -> list[str]:
-    """Returns the devices of an axis that are of the stage of an op."""
-    stage = self.stage_of(op)
-    return [
-      self._mesh.device(**{"stage": stage, axis: i})
-      for i in range(self._mesh.axis_size(axis))
-    ]
-
-  def plan_forward(
-    self, new: Sequence[tf.Operation], targets: Sequence[tf.Operation]
-  ) -> Stages:
-    """Decides the stages of a forward graph, or of a further part of one.
-
-    Args:
-      new: The ops that were added since the last part.
       targets: The targets of gradients, or the results.
-
-    Returns:
-      Stages that ops did not have before.
 
     Raises:
       ValueError: If the model cannot be placed as the configuration says.
     """
-    self.adopt_devices(new)
-    if self._is_marked is None:
-      marked = [op for op in new if op not in self._of_savers]
-      graph_checks.check_no_marks(marked, self._mesh)
-      graph_checks.check_loops(new, self.stages)
-      marks = {self.stages[op] for op in new if op in self.stages}
-      self._is_marked = len(marks) > 1
-    placed = {self._groups.of(op) for op in self.stages if op in self._groups}
-    unplaced = [
-      op
-      for op in self.ops
-      if self._groups.of(op) not in placed and op not in self._of_savers
-    ]
+    self.adopt_devices(self.ops)
+    marked = [op for op in self.ops if op not in self._of_savers]
+    graph_checks.check_no_marks(marked, self._mesh)
+    graph_checks.check_loops(self.ops, self.stages)
+    self._is_marked = len(set(self.stages.values())) > 1
+    placed = {self._groups.of(op) for op in self.stages}
+    unplaced = [op for op in marked if self._groups.of(op) not in placed]
     without_stage = [op for op in self.ops if op not in self.stages]
     if not self._follows_marks():
       self.stages |= self._strategy.stages_of(unplaced, targets, self._groups)
-    return self.propagate(without_stage, propagation.Follows.LATEST_INPUT)
-
-  def plan_gradients(
-    self,
-    new: Sequence[tf.Operation],
-    sources: Sequence[Any],
-    gradients: Iterable[Any],
-  ) -> None:
-    """Decides that gradients are on their variables' stages.
-
-    Args:
-      new: The ops that were made for them.
-      sources: With respect to what they are.
-      gradients: A tensor, `IndexedSlices` or None for each source.
-    """
-    self.adopt_devices(new)
-    for source, gradient in zip(sources, gradients, strict=True):
-      source_op = getattr(source, "handle", source).op
-      if gradient is None or source_op not in self.stages:
-        continue
-      for part in tf.nest.flatten(gradient, expand_composites=True):
-        if not part.op.device:
-          self.stages.setdefault(part.op, self.stages[source_op])
+    self.propagate(without_stage, propagation.Follows.LATEST_INPUT)
 
   def propagate(
     self, ops: Sequence[tf.Operation], follows: propagation.Follows
-  ) -> Stages:
+  ) -> None:
     """Decides the stages of ops by those of what they read and feed.
 
     Args:
       ops: Ops that were added.
       follows: Which of their inputs they follow.
-
-    Returns:
-      The stages of those that are connected to one that has a stage.
     """
-    found = propagation.propagate(ops, self._groups, self.stages, follows)
-    self.stages |= found
-    return found
+    self.stages |= propagation.propagate(
+      ops, self._groups, self.stages, follows
+    )
 
-  def plan_rest(self) -> Stages:
+  def plan_rest(self) -> None:
     """Decides the stages of updates, slots and whatever else has none yet."""
     rest = [op for op in self.ops if op not in self.stages]
-    return self.propagate(rest, propagation.Follows.LARGEST_INPUT)
+    self.propagate(rest, propagation.Follows.LARGEST_INPUT)
 
   def check(self) -> None:
     """Raises if the whole model and its placement do not suit each other.
@@ -249,4 +171,125 @@ class StagePlanner:
 
   def _follows_marks(self) -> bool:
     """Whether the user's marks place the model."""
-    return bool(self._is_marked) and self._may_be_marked
+    return self._is_marked and self._may_be_marked
+
+
+def backward_of(
+  ops: Sequence[tf.Operation], depends: Collection[tf.Operation]
+) -> list[tf.Operation]:
+  """Returns the ops that come after the forward pass.
+
+  That is what depends on an op of a gradient: the backward pass, and the update
+  in the end. The lists in which a loop keeps its activations were made for its
+  gradient, too, but before there is a value of the batch: they have sizes.
+
+  Args:
+    ops: The ops of a step, each after those that it reads.
+    depends: Those that depend on values of the batch.
+  """
+  gradients = [
+    op for op in ops if op in depends and graph_reads.is_of_gradient(op)
+  ]
+  return traversal.descendants(gradients, ops)
+
+
+def plan_stages(
+  ops: Sequence[tf.Operation],
+  backward: Collection[tf.Operation],
+  config: sharding_config.ShardingConfig,
+  mesh: mesh_lib.Mesh,
+  purpose: Purpose = TRAINING,
+) -> Stages:
+  """Decides the stage of each op.
+
+  The forward pass is placed by the user's marks, or a strategy; ops of
+  gradients are where what they are the gradients of is; the rest follows what
+  it reads.
+
+  Args:
+    ops: The ops of the graph but those of the input, in its order.
+    backward: Those that come after the forward pass.
+    config: How the model is placed.
+    mesh: The mesh.
+    purpose: What the graph is for.
+
+  Raises:
+    ValueError: If the model cannot be placed as the configuration says.
+  """
+  of_gradients = {x for op in backward for x in differentiated(op)}
+  of_gradients |= {x.op for x in purpose.results}
+  known = [op for op in ops if op in of_gradients and op not in backward]
+  before = set(
+    traversal.ancestors([x for op in known for x in traversal.inputs(op)], ops)
+  )
+  targets = [op for op in known if op not in before]
+  leading = {
+    op
+    for op in traversal.ancestors(targets, ops)
+    if not graph_reads.is_of_gradient(op)  # As the lists of a loop are.
+  }
+  # What was there before there were gradients, such as metrics, is of the
+  # forward pass, too.
+  leading.update(
+    itertools.takewhile(lambda op: not graph_reads.is_of_gradient(op), ops)
+  )
+  forward = [op for op in ops if op in leading]
+  rest = [op for op in ops if op not in leading]
+  planner = StagePlanner(config, mesh, purpose)
+  planner.add(forward)
+  planner.plan_forward(targets)
+  planner.add(rest)
+  planner.adopt_devices(rest)
+  for op in rest:
+    of_op = graph_reads.differentiated(op)
+    while of_op is not None and of_op not in planner.stages:
+      of_op = graph_reads.differentiated(of_op)
+    if of_op is None:
+      of_op = _variable(op)
+    if of_op in planner.stages:
+      planner.stages.setdefault(op, planner.stages[of_op])
+  planner.propagate(rest, propagation.Follows.LARGEST_INPUT)
+  planner.plan_rest()
+  for op in rest:
+    variable = _variable(op)
+    # No handle is sent to another device.
+    if op.type in op_types.PASSES_HANDLE and variable in planner.stages:
+      planner.stages[op] = planner.stages[variable]
+    if op_types.is_call(op) and _spans_stages(op, planner.stages):
+      # TensorFlow takes it apart, and places each op beside its variable.
+      planner.stages.pop(op, None)
+  planner.check()
+  return planner.stages
+
+
+def _spans_stages(call: tf.Operation, stages: Stages) -> bool:
+  """Whether the functions of a call use variables of several stages."""
+  handles = [x for x in call.inputs if x.dtype == tf.resource]
+  found = {stages.get(variables.variable_of(x)) for x in handles}
+  return len(found - {None}) > 1
+
+
+def _variable(op: tf.Operation) -> tf.Operation | None:
+  """Returns the variable whose handle an op gets, in a branch as well.
+
+  A call may get those of many, and is where most of what it reads is. A
+  reference is one where it is written; who reads it gets its value.
+  """
+  if op_types.is_call(op):
+    return None
+  written = set(variables.written_states(op))
+  handles = (x for x in op.inputs if x.dtype == tf.resource or x in written)
+  handle = next(handles, None)
+  return None if handle is None else variables.variable_of(handle)
+
+
+def differentiated(op: tf.Operation) -> list[tf.Operation]:
+  """Returns what an op takes the gradient of; of a tape's what it reads.
+
+  Args:
+    op: An op of a gradient, or any other one.
+  """
+  of_op = graph_reads.differentiated(op)
+  if of_op is not None:
+    return [of_op]
+  return traversal.inputs(op) if graph_reads.is_of_gradient(op) else []

@@ -603,8 +603,12 @@ class Propagation:
       elif label in rule.labels(index):
         axis = rule.labels(index).index(label)
         read = layouts[index]
-        if not isinstance(read, Shard) or read.axis != axis:
-          shape = self._shapes.shape(op.inputs[index])
+        shape = self._shapes.shape(op.inputs[index])
+        if (
+          not isinstance(read, Shard)
+          or read.axis != axis
+          or _is_uneven(read.partition, partition)
+        ):
           read = None
           if self._shapes.is_container(op.inputs[index]) and shape is None:
             read = Shard(axis, partition)  # Nothing is in it.
@@ -751,3 +755,14 @@ def _shard(
       return Repeated(Shard(axis, partition))
   own = _own(rule, partition, size)
   return None if own is None else Shard(axis, own)
+
+
+def _is_uneven(one: Partition, other: Partition) -> bool:
+  """Whether parts of two dimensions are not in the same proportions."""
+  known = (*one.parts, *other.parts, one.whole, other.whole)
+  if not all(isinstance(x, int) for x in known):
+    return False
+  return any(
+    x * other.whole != y * one.whole
+    for x, y in zip(one.parts, other.parts, strict=True)
+  )

@@ -1,7 +1,6 @@
 """Splits of variables over the devices of a model axis."""
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
@@ -29,14 +28,6 @@ class Shard:
   axis: int
   sizes: tuple[int, ...]
 
-  # A search looks up what rules say of splits hundreds of thousands of times.
-  @functools.cached_property
-  def _hash(self) -> int:
-    return hash((self.axis, self.sizes))
-
-  def __hash__(self) -> int:
-    return self._hash
-
   @property
   def offsets(self) -> tuple[int, ...]:
     """Where each part begins."""
@@ -51,32 +42,6 @@ class Shard:
   def size(self) -> int:
     """The size of the whole dimension."""
     return sum(self.sizes)
-
-  def at(self, axis: int) -> "Shard":
-    """Returns the same split of another dimension.
-
-    Args:
-      axis: The dimension, from 0.
-    """
-    return Shard(axis, self.sizes)
-
-  def times(self, factor: int) -> "Shard":
-    """Returns a split into parts so many times as large.
-
-    Args:
-      factor: The factor of the sizes.
-    """
-    return Shard(self.axis, tuple(size * factor for size in self.sizes))
-
-  def over(self, divisor: int) -> "Shard | None":
-    """Returns a split into parts as many times smaller; None if not whole.
-
-    Args:
-      divisor: The divisor of the sizes.
-    """
-    if any(size % divisor for size in self.sizes):
-      return None
-    return Shard(self.axis, tuple(size // divisor for size in self.sizes))
 
 
 @dataclasses.dataclass(frozen=True)

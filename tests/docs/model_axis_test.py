@@ -47,12 +47,12 @@ class GuideTest(absltest.TestCase):
       self.assertEqual(found, line)
 
 
-def _branch(features, labels, mode):
-  """A model with a kernel that only a branch reads."""
+def _loop(features, labels, mode):
+  """A model with a kernel that only a loop reads."""
   x, v1 = features["x"], tf.compat.v1
-  kernel = v1.get_variable("branch/kernel", [20, 4], use_resource=True)
-  net = tf.cond(
-    tf.reduce_sum(x) > 0, lambda: tf.matmul(x, kernel), lambda: x[:, :4]
+  kernel = v1.get_variable("loop/kernel", [20, 20], use_resource=True)
+  _, net = tf.while_loop(
+    lambda i, y: i < 2, lambda i, y: (i + 1, tf.matmul(y, kernel)), (0, x)
   )
   loss = tf.reduce_mean((v1.layers.dense(net, 1) - labels) ** 2)
   return parts.spec(mode, loss, v1.train.AdagradOptimizer(0.1))
@@ -66,7 +66,7 @@ class ErrorsTest(guide_case.GuideCase):
       ("dense_3/kernel", 1),
       r"2 shards of axis 1 of .*, whose shape is \(16, 1\)",
     ),
-    (("branch/kernel", 1), "branch/kernel cannot be split .*: cond"),
+    (("loop/kernel", 1), "loop/kernel cannot be split .*: while"),
     (("dense/kernel", 1), "would read all of it", "error"),
   )
   def test_is_raised_before_anything_is_trained(
@@ -79,7 +79,7 @@ class ErrorsTest(guide_case.GuideCase):
       config = estimator_mp.ShardingConfig(
         "model:2", split=[rule, (".", None)], gathers=gathers
       )
-      model_fn = _branch if "branch" in rule[0] else names["model_fn"]
+      model_fn = _loop if "loop" in rule[0] else names["model_fn"]
       sharded = estimator_mp.shard_model_fn(model_fn, config)
       sharded(*data.get_next(), tf.estimator.ModeKeys.TRAIN)
 

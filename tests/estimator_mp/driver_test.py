@@ -1,4 +1,4 @@
-"""The driver of finished graphs, which the conductor is left for."""
+"""The driver of finished graphs."""
 
 from unittest import mock
 

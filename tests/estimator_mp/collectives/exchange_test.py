@@ -72,14 +72,6 @@ class _Shards:
     return table
 
 
-def _updates(shards, values, ids):
-  """Returns for each shard values and the numbers of their rows."""
-  parted = exchange.by_owner(ids, shards.rows, _LEADER)
-  parts = exchange.entries(parted, values, shards.devices, _LEADER)
-  local_ids = exchange.local_ids(parted, shards.rows, shards.devices)
-  return list(zip(parts, local_ids, strict=True))
-
-
 class LookUpTest(parameterized.TestCase):
   @parameterized.product(
     rows=[_DIV, _MOD, RowOwners((5, 5)), RowOwners((1, 0, 8, 1))],
@@ -156,8 +148,8 @@ class LookUpTest(parameterized.TestCase):
         exchange.joined_ids(lookups, _LEADER), rows, _LEADER
       )
       feed = dict(zip(lookups, asked, strict=True))
-      local_ids, counts, distinct = device_steps.run(
-        [route.local_ids, route.counts, route.distinct_ids], feed
+      local_ids, counts = device_steps.run(
+        [route.local_ids, route.counts], feed
       )
       gathers = [
         op
@@ -166,7 +158,6 @@ class LookUpTest(parameterized.TestCase):
         if op.type == "ResourceGather"
       ]
     self.assertLen(set(gathers), 3)  # Both lookups by one exchange.
-    self.assertCountEqual(distinct, [1, 7, 9])
     self.assertEqual(sum(counts), 3)
     ids = np.arange(10)[:, np.newaxis]
     for shard, own in enumerate(local_ids):
@@ -196,91 +187,6 @@ class LookUpTest(parameterized.TestCase):
         dict(zip(lookups, asked, strict=True)),
       )
     np.testing.assert_allclose(shards.joined(ours), plain, rtol=1e-6)
-
-
-class UpdatesTest(parameterized.TestCase):
-  @parameterized.product(
-    rows=[_DIV, _MOD],
-    ids=[[3, 9, 3, 0, 7, 3], [5, 5], []],
-    dtype=[np.int32, np.int64],
-  )
-  def test_scatters_add_what_is_repeated(self, rows, ids, dtype):
-    values = np.random.RandomState(2).randn(len(ids), 2).astype(np.float32)
-    with tf.Graph().as_default():
-      shards = _Shards(rows)
-      fed = device_steps.placeholders([values, np.array(ids, dtype)])
-      adds, denses = [], []
-      for shard, (own, local_ids) in enumerate(_updates(shards, *fed)):
-        place = shards.devices[shard]
-        self.assertEqual(own.device, place)
-        self.assertEqual(local_ids.device, place)
-        denses.append(exchange.dense(own, local_ids, rows.sizes[shard], place))
-        self.assertEqual(denses[-1].shape.as_list(), [rows.sizes[shard], 2])
-        with tf.device(place):
-          adds.append(
-            tf.raw_ops.ResourceScatterAdd(
-              resource=shards.variables[shard].handle,
-              indices=local_ids,
-              updates=own,
-            )
-          )
-      with tf.control_dependencies(adds):
-        results = [x.read_value() for x in shards.variables]
-      results, denses = device_steps.run(
-        [results, denses], dict(zip(fed, [values, ids], strict=True))
-      )
-    expected = np.zeros_like(_table)
-    np.add.at(expected, np.array(ids, int), values)
-    np.testing.assert_allclose(shards.joined(denses), expected, rtol=1e-6)
-    np.testing.assert_allclose(
-      shards.joined(results), _table + expected, rtol=1e-6
-    )
-
-  @parameterized.product(rows=[_DIV, _MOD], bad=[-1, 10])
-  def test_an_id_without_a_row_fails(self, rows, bad):
-    with tf.Graph().as_default():
-      shards = _Shards(rows)
-      ids = v1.placeholder(tf.int64, [2])
-      updates = _updates(shards, tf.ones([2, 2]), ids)
-      adds = [
-        tf.raw_ops.ResourceScatterAdd(
-          resource=variable.handle,
-          indices=local_ids,
-          updates=own,
-        )
-        for variable, (own, local_ids) in zip(
-          shards.variables, updates, strict=True
-        )
-      ]
-      with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "indices"):
-        device_steps.run(adds, {ids: [3, bad]})
-
-  @parameterized.product(rows=[_DIV, _MOD], ids=[[3, 9, 3, 0, 7, 3], [5], []])
-  def test_sums_of_distinct_ids(self, rows, ids):
-    """What an optimizer makes of repeated rows, in the order of a route."""
-    values = np.random.RandomState(2).randn(len(ids), 2).astype(np.float32)
-    with tf.Graph().as_default():
-      shards = _Shards(rows)
-      fed = device_steps.placeholders([values, np.array(ids, np.int64)])
-      route = exchange.route(fed[1], rows, _LEADER)
-      totals = tf.math.unsorted_segment_sum(
-        fed[0], route.order, tf.reduce_sum(route.counts)
-      )
-      parts = exchange.entries_of_distinct(
-        route, totals, shards.devices, _LEADER
-      )
-      found = device_steps.run(
-        list(zip(route.local_ids, parts, strict=True)),
-        dict(zip(fed, [values, ids], strict=True)),
-      )
-    expected = np.zeros_like(_table)
-    np.add.at(expected, np.array(ids, int), values)
-    denses = []
-    for (own, sums), size in zip(found, rows.sizes, strict=True):
-      self.assertLen({*own}, len(own))
-      denses.append(np.zeros([size, 2], np.float32))
-      denses[-1][own] = sums
-    np.testing.assert_array_equal(shards.joined(denses), expected)
 
 
 if __name__ == "__main__":

@@ -88,12 +88,6 @@ class ConstantTest(parameterized.TestCase):
       x = v1.placeholder(tf.float32, [4, 3])
       self.assertIsNone(shapes.constant(compute(x)))
 
-  def test_static_shape(self):
-    with tf.Graph().as_default():
-      x = v1.placeholder(tf.float32, [None, 3])
-      self.assertEqual(shapes.static_shape(x), [None, 3])
-      self.assertIsNone(shapes.static_shape(v1.placeholder(tf.float32)))
-
 
 if __name__ == "__main__":
   absltest.main()

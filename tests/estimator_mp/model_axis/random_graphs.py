@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from estimator_mp.model_axis.decisions import Shard
+from estimator_mp.propagate.splits import Shard
 
 import numpy as np
 import tensorflow as tf

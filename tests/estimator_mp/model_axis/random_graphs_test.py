@@ -2,7 +2,7 @@
 
 from tests import tiers
 from tests.estimator_mp import drawn
-from tests.estimator_mp.model_axis import random_graphs, sinking
+from tests.estimator_mp.model_axis import random_graphs, split_graphs
 
 import hypothesis
 import numpy as np
@@ -10,15 +10,17 @@ from absl.testing import absltest
 
 
 def assert_as_plain(program):
-  """Runs a graph sunk and plain, in float64, and compares all numbers.
+  """Runs a graph split and plain, in float64, and compares all numbers.
 
   Sums of parts round differently, and what cancels is left with that.
   """
   feeds = program.feeds()
-  plain = sinking.run(program.build, feeds, {}, program.unknown)
-  sunk = sinking.run(program.build, feeds, program.splits, program.unknown)
+  plain = split_graphs.run(program.build, feeds, {}, program.unknown)
+  split = split_graphs.run(
+    program.build, feeds, program.splits, program.unknown
+  )
   theirs = dict(enumerate(plain.values)) | plain.gradients
-  ours = dict(enumerate(sunk.values)) | sunk.gradients
+  ours = dict(enumerate(split.values)) | split.gradients
   scale = max(
     np.max(np.abs(x), initial=1.0) for x in theirs.values() if x is not None
   )
@@ -29,7 +31,7 @@ def assert_as_plain(program):
       np.testing.assert_allclose(
         ours[name], expected, rtol=1e-7, atol=1e-11 * scale, err_msg=name
       )
-  return sunk
+  return split
 
 
 class RandomGraphsTest(absltest.TestCase):

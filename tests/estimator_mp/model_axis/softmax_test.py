@@ -3,7 +3,7 @@
 Logits that are far apart or masked, other floats and second derivatives.
 """
 
-from estimator_mp.model_axis.decisions import Shard
+from estimator_mp.propagate.splits import Shard
 from tests import tiers
 from tests.estimator_mp.model_axis import split_graphs
 
@@ -259,7 +259,7 @@ class PublicFunctionsTest(parameterized.TestCase):
         self,
         function,
         {"x": _LOGITS.reshape(*rows, _CLASSES), "y": _NUMBERS.reshape(rows)},
-        {"x": _OVER_CLASSES.at(len(rows))},
+        {"x": Shard(len(rows), _OVER_CLASSES.sizes)},
         unknown=dict.fromkeys("xy", range(len(rows))),
       )
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from estimator_mp import devices, model_partitioner
-from estimator_mp.model_axis.decisions import Shard
+from estimator_mp.propagate.splits import Shard
 from tests.estimator_mp import session_configs
 
 import numpy as np

@@ -139,6 +139,13 @@ def after_an_update(features):
     return [rows, tf.gather(table, features["id"])]
 
 
+def beside_one_that_no_step_needs(features):
+  """A lookup of what nobody feeds, as a serving input is."""
+  table = _table()
+  tf.gather(table, v1.placeholder(tf.int32, [None]))
+  return [tf.gather(table, features["id"])]
+
+
 def tied(features):
   """A table that is read whole, too, as the weights of a softmax."""
   table = _table()

@@ -133,6 +133,13 @@ class LookUpTest(parameterized.TestCase):
       **dict(options),
     )
 
+  def test_beside_one_that_no_step_needs(self):
+    table_models.check(
+      self,
+      table_models.make_model_fn(table_models.beside_one_that_no_step_needs),
+      "model:3",
+    )
+
   @parameterized.named_parameters(
     tiers.sample(
       [

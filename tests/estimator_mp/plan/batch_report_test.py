@@ -4,9 +4,7 @@ import json
 
 from estimator_mp.config import placement
 from estimator_mp.plan import batch_report, sharding_plan
-from estimator_mp.plan.batch_plan import BY_SLICE, Rows
 from estimator_mp.plan.batch_report import (
-  Crossing,
   Moved,
   Once,
   Segments,
@@ -14,7 +12,6 @@ from estimator_mp.plan.batch_report import (
   Why,
 )
 
-import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
@@ -26,7 +23,7 @@ _LOOKUP = Once("lookup", "GatherV2", Why.ACROSS, Where.BEFORE)
 _RESHAPE = Once("Reshape", "Reshape", Why.SIZES, Where.BEFORE)
 _ROOT = Once("Sqrt", "Sqrt", Why.SUM)
 _NORM = Once("bn", "FusedBatchNormV3", Why.MOMENTS)
-_GRADIENT = Once("own", "IdentityN", Why.OWN_GRADIENT)
+_GRADIENT = Once("own", "IdentityN", Why.FUNCTION)
 # Most of the work is executed once.
 _STOPPED = Segments(
   0, (_LOOKUP,), flops=800, flops_in_parts=80, stopped_by=_RESHAPE
@@ -175,62 +172,6 @@ class CheckTest(parameterized.TestCase):
   def test_errors(self, found, message):
     with self.assertRaisesRegex(ValueError, f'fallback="error", but {message}'):
       batch_report.check(found, "error")
-
-
-class MovedTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    ("rows", [Crossing((None, 8), Rows(0, 1), 4)], Moved(32)),
-    ("rows_of_each", [Crossing((None, 8), Rows(0, 3), 4)], Moved(96)),
-    ("another_axis", [Crossing((5, None), Rows(1, 1), 8)], Moved(40)),
-    ("known_size", [Crossing((32, 8), Rows(0, 1), 4)], Moved(32)),
-    ("share", [Crossing((), None, 4)], Moved(0, 4)),
-    ("moments", [Crossing((None, 8), BY_SLICE, 4)], Moved(0, 32)),
-    ("open", [Crossing((None, None), Rows(0, 1), 4)], Moved(0, 0, 1)),
-    ("any_rows", [Crossing((None, 8), Rows(0, None), 4)], Moved(0, 0, 1)),
-    ("any_rank", [Crossing(None, Rows(0, 1), 4)], Moved(0, 0, 1)),
-    (
-      "several",
-      [
-        Crossing((None, 8), Rows(0, 1), 4),
-        Crossing((None,), Rows(0, 1), 8),
-        Crossing((3,), None, 4),
-      ],
-      Moved(40, 12),
-    ),
-  )
-  def test_moved(self, crossings, expected):
-    self.assertEqual(batch_report.moved(crossings), expected)
-
-
-def _python(x):
-  return tf.numpy_function(np.abs, [x], x.dtype)
-
-
-def _own_gradient(x):
-  return tf.custom_gradient(lambda x: (x, lambda d: d))(x)
-
-
-def _sampled(x):
-  ids = tf.cast(x, tf.int64)
-  return tf.random.uniform_candidate_sampler(ids, 4, 2, True, 9)[0]
-
-
-class WhyTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    ("python", _python, Why.PYTHON),
-    ("eager_python", lambda x: tf.py_function(abs, [x], x.dtype), Why.PYTHON),
-    ("no_rule", lambda x: tf.raw_ops.Lu(input=x)[0], Why.NO_RULE),
-    ("state", _sampled, Why.STATE),
-    ("across", lambda x: tf.math.top_k(x, 2)[0], Why.ACROSS),
-    ("shuffle", tf.random.shuffle, Why.ACROSS),
-    ("draw", lambda x: tf.random.categorical(x, 2), Why.RANDOM),
-    ("own_gradient", _own_gradient, Why.OWN_GRADIENT),
-    ("function", lambda x: tf.function(lambda y: y + 1.0)(x), Why.FUNCTION),
-  )
-  def test_why(self, build, expected):
-    with tf.Graph().as_default():
-      made = build(v1.placeholder(tf.float32, [None, 4], "x"))
-    self.assertEqual(batch_report.why_once(made.op), expected)
 
 
 if __name__ == "__main__":

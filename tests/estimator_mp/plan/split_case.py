@@ -4,7 +4,7 @@ from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
 from estimator_mp.graph import frames as frames_lib
 from estimator_mp.graph import traversal
 from estimator_mp.placement import costs as placement_costs
-from estimator_mp.plan import finished_stages
+from estimator_mp.plan import stages as stages_lib
 from estimator_mp.plan.split_candidates import Problem
 from tests.estimator_mp import graph_case, parts
 
@@ -39,6 +39,6 @@ class SplitCase(graph_case.GraphCase):
       num_parts,
       trained,
       lambda variable: variable not in trained,
-      finished_stages.backward_of(ops, ops),
+      stages_lib.backward_of(ops, ops),
       **options,
     )

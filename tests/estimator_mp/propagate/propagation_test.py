@@ -54,6 +54,25 @@ def _of_slices(axis, size=n, part=m):
   return Shard(axis, Partition(size, (part,)))
 
 
+class UnevenTest(absltest.TestCase):
+  def test_operands_in_other_proportions_are_split_anew(self):
+    """As columns by heads, and columns as even as they can be."""
+    with tf.Graph().as_default() as graph:
+      x, y = (_v1.placeholder(tf.float32, [None, 8]) for _ in range(2))
+      total = x + y
+    shapes = symbolic_shapes.SymbolicShapes()
+    shapes.add(graph.get_operations())
+    by_heads = Shard(1, Partition(8, (4, 2, 2)))
+    even = Shard(1, Partition(8, (3, 3, 2)))
+    found = propagation.Propagation(
+      shapes, {x.name: by_heads, y.name: even}, graph.get_operations()
+    )
+    found.run(graph.get_operations())
+    how = found.parts[total.op]
+    self.assertEqual(how.outputs, (how.reads[0],))
+    self.assertEqual(how.reads[0], how.reads[1])
+
+
 class PropagationTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()

@@ -24,7 +24,7 @@ def _build(split):
     sharded(features, labels, tf.estimator.ModeKeys.TRAIN)
 
 
-class ConductorTest(absltest.TestCase):
+class NothingSplitTest(absltest.TestCase):
   def test_a_model_axis_that_splits_nothing(self):
     with self.assertLogs("tensorflow", "WARNING") as logs:
       _build([(".*", None)])

@@ -2,7 +2,7 @@
 
 import estimator_mp
 from estimator_mp.graph import op_types, traversal
-from estimator_mp.plan import finished_stages
+from estimator_mp.plan import stages as stages_lib
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -20,7 +20,7 @@ class FinishedStagesTest(absltest.TestCase):
   def _backward(self, x):
     ops = traversal.in_order(self._graph.get_operations())
     depends = {*traversal.descendants([x.op], ops)}
-    return set(finished_stages.backward_of(ops, depends))
+    return set(stages_lib.backward_of(ops, depends))
 
   def test_what_depends_on_gradients_is_backward(self):
     x = _v1.placeholder(tf.float32, [None, 3])
@@ -77,9 +77,7 @@ class FinishedStagesTest(absltest.TestCase):
     config = estimator_mp.ShardingConfig("stage:2")
     ops = [op for op in self._graph.get_operations() if op is not x.op]
     backward = self._backward(x)
-    stages = finished_stages.plan_stages(
-      ops, backward, config, config.create_mesh()
-    )
+    stages = stages_lib.plan_stages(ops, backward, config, config.create_mesh())
     self.assertEqual([stages[y.op] for y in layers], [0, 1])
     products = [op for op in backward if op.type == "MatMul"]
     # Of each layer's weights and of what it reads.
@@ -108,7 +106,7 @@ class FinishedStagesTest(absltest.TestCase):
     )
     config = estimator_mp.ShardingConfig("stage:2")
     ops = [op for op in self._graph.get_operations() if op is not x.op]
-    stages = finished_stages.plan_stages(
+    stages = stages_lib.plan_stages(
       ops, self._backward(x), config, config.create_mesh()
     )
     found = {op.name: stages.get(op) for op in op_types.variables_of(ops)}

@@ -1,1 +1,0 @@
-"""The batch in slices: micro-batches and replicas of a model."""
