@@ -1,6 +1,8 @@
-"""The examples of docs/architecture.md, "Extending", work."""
+"""The programs of docs/architecture.md work, and print what it shows."""
 
 import ast
+import contextlib
+import io
 import os
 import pathlib
 import re
@@ -9,6 +11,7 @@ import subprocess
 import sys
 
 from tests import tiers
+from tests.docs import guide_case, guides
 
 from absl.testing import absltest
 
@@ -64,7 +67,17 @@ def _apply(block, root):
   return ""
 
 
-class ArchitectureTest(absltest.TestCase):
+class ArchitectureTest(guide_case.GuideCase):
+  def test_one_layer_is_what_the_guide_prints(self):
+    section = _guide().split("\n## One layer, step by step\n")[1]
+    program, shown = re.findall(r"```(?:python)?\n(.*?)```", section, re.S)[:2]
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+      guides.run(program, _GUIDE)
+    rest = output.getvalue()
+    for line in shown.replace("...\n", "").splitlines():
+      _, found, rest = rest.partition(line)
+      self.assertEqual(found, line)
+
   @tiers.slow
   def test_examples(self):
     """All in one copy of the repository, and one process."""
