@@ -560,8 +560,13 @@ class Partitioner:
         of_slices = zip(*map(made.copies, ops), strict=True)
         found += [[x for x in own if x is not None] for own in of_slices]
     known = {op for group in found for op in group}
-    rest = self._graph.get_operations()
-    found += [[op] for op in rest if op in lookups and op not in known]
+    for op in self._graph.get_operations():
+      if op not in lookups or op in known:
+        continue
+      if op.outputs[0].consumers():
+        found.append([op])
+      else:  # As that of the whole batch, of which slices do theirs.
+        lookups.leave(op)
     return [group for group in found if group]
 
   def keep_equal(

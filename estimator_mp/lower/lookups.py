@@ -135,13 +135,21 @@ class Lookups:
         for index, tensor in enumerate(reader.inputs):
           if tensor is op.outputs[0]:
             graph_edits.replace_input(reader, index, rows)
-      op.graph.prevent_fetching(op)
-      op.graph.prevent_feeding(op.outputs[0])
-      table = self._tables[variables.variable_of(op.inputs[0])]
-      graph_edits.replace_input(op, 0, table.variable.outputs[0])
-      graph_edits.set_device(op, table.variable.device)
+      self.leave(op)
     self._wait(found)
     return {op.outputs[0].name: rows for op, rows in found.items()}
+
+  def leave(self, op: tf.Operation) -> None:
+    """Leaves a lookup, which nothing reads, that of a variable never run.
+
+    Args:
+      op: The lookup.
+    """
+    op.graph.prevent_fetching(op)
+    op.graph.prevent_feeding(op.outputs[0])
+    table = self._tables[variables.variable_of(op.inputs[0])]
+    graph_edits.replace_input(op, 0, table.variable.outputs[0])
+    graph_edits.set_device(op, table.variable.device)
 
   def _exchange(
     self, ops: Sequence[tf.Operation], device: str
