@@ -182,8 +182,20 @@ def plan_rows(
     parts: Each replica's rows.
     receiver: The replica that gets them; None if each does.
   """
-  described = describe(variable, parts, 0, receiver or 0)
-  rows = dataclasses.replace(described, is_sparse=True)
+  first = parts[0]
+  sizes = [x.shape.num_elements() for x in parts]  # Some may have one row more.
+  most = None if None in sizes else max(sizes)
+  rows = GradientParts(
+    variable.name,
+    tuple(map(_device_of, parts)),
+    first.dtype,
+    most,
+    0,
+    (first.name,),
+    None if most is None else most * first.dtype.size,
+    is_sparse=True,
+    updater=receiver or 0,
+  )
   algorithm = TO_EACH if receiver is None else TO_ONE
   return _sum_of_one(0, rows, receiver, algorithm)
 

@@ -133,6 +133,15 @@ class LookUpTest(parameterized.TestCase):
       **dict(options),
     )
 
+  @parameterized.parameters(None, "columns")
+  def test_replicas_may_have_different_numbers_of_rows(self, where):
+    """Twelve examples are in slices of two, and of one."""
+    mesh = "data:2,model:2" if where else "data:2"
+    model_fn = table_models.make_model_fn(table_models.gather)
+    table_models.check(
+      self, model_fn, mesh, (("table", where),), num_micro_batches=4
+    )
+
   def test_beside_one_that_no_step_needs(self):
     table_models.check(
       self,
