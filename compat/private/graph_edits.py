@@ -29,13 +29,24 @@ TensorFlow 2.15.1 and 2.21.0.
 - `Graph.finalize` is public, but nothing tells when somebody calls it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+import weakref
+from collections.abc import (
+  Callable,
+  Iterable,
+  Mapping,
+  MutableMapping,
+  Sequence,
+)
 
 import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.framework import c_api_util, function_def_to_graph
 from tensorflow.python.ops import control_flow_ops
+
+# The names of what `import_ops` has made, and the scopes that these are in.
+_SCOPES: MutableMapping[tf.Graph, set[str]] = weakref.WeakKeyDictionary()
 
 
 def set_device(op: tf.Operation, device: str) -> None:
@@ -198,12 +209,24 @@ def import_ops(
     finally:
       pywrap_tf_session.TF_DeleteBuffer(buffer)
     found = {}
+    scopes = _SCOPES.setdefault(graph, set())
     for c_op in graph.new_operations():
       op = tf.Operation._from_c_op(c_op, graph)
       name = op.name
       graph._names_in_use.setdefault(name.lower(), 1)
+      scopes.update(itertools.accumulate(name.split("/"), "{}/{}".format))
       found[name.removeprefix(prefix)] = op
   return found
+
+
+def is_name_taken(graph: tf.Graph, name: str) -> bool:
+  """Whether an op of a graph has a name, or a name that begins with it.
+
+  Args:
+    graph: The graph.
+    name: The name, with the scopes that it is in.
+  """
+  return name.lower() in graph._names_in_use or name in _SCOPES.get(graph, ())
 
 
 def before_finalization(graph: tf.Graph, call: Callable[[], None]) -> None:

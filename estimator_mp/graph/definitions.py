@@ -217,19 +217,11 @@ class Definitions:
 
   def _free(self, name: str) -> str:
     free, number = name, self._numbers.get(name, 0)
-    while free in self._nodes or self._is_taken(free):
+    while free in self._nodes or graph_edits.is_name_taken(self._graph, free):
       number += 1
       free = f"{name}_{number}"
     self._numbers[name] = number
     return free
-
-  def _is_taken(self, name: str) -> bool:
-    """Whether an op of the graph has a name."""
-    try:
-      self._graph.get_operation_by_name(name)
-    except KeyError:
-      return False
-    return True
 
 
 def _op_name_of_input(name: str) -> str:
