@@ -71,7 +71,8 @@ class ZeroShards:
       held[shard] += shapes.variable_bytes(variable)
       if shard:
         place = device_of[shard](device)
-        devices |= dict.fromkeys([*bound, *_users_of_slots(bound)], place)
+        users = _users_of_slots(variable, bound)
+        devices |= dict.fromkeys([*bound, *users], place)
     return ZeroShards(self.num_shards, shards, all_held), devices
 
   def of(self, variable: tf.Operation) -> int:
@@ -101,13 +102,15 @@ def devices_of_updates(
   Returns:
     The devices of those ops that move, slots with all that uses them.
   """
+  inside = set(ops)
   # A function may hold variables of several shards, which it does not join:
   # what is in it runs where its variables are.
   simple = [op for op in ops if not op_types.is_call(op)]
   of_savers = savers.saver_ops(ops)
   movable = [op for op in simple if op not in of_savers]
   groups = colocation.ColocationGroups()
-  groups.add(movable)
+  # A slot is where its variable is, wherever its gradient is summed.
+  groups.add([*(op for op in shards if op not in inside), *movable])
   found = propagation.propagate(
     movable, groups, {**shards, **sums}, propagation.Follows.LARGEST_INPUT
   )
@@ -132,13 +135,14 @@ def devices_of_updates(
   return devices
 
 
-def _users_of_slots(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
-  """Returns what reads the first slots of a variable, if they are there yet."""
-  _, *slots = op_types.variables_of(ops)
+def _users_of_slots(
+  variable: tf.Operation, bound: Iterable[tf.Operation]
+) -> list[tf.Operation]:
+  """Returns what uses the slots of a variable, which are bound to it."""
   return [
     user
-    for slot in slots
-    if slot.type == "VarHandleOp"
+    for slot in op_types.variables_of(bound)
+    if slot.type == "VarHandleOp" and slot is not variable
     for user in variables_lib.users(slot.outputs[0])
     if not op_types.is_call(user)
   ]

@@ -142,6 +142,15 @@ class LookUpTest(parameterized.TestCase):
       self, model_fn, mesh, (("table", where),), num_micro_batches=4
     )
 
+  def test_slots_of_shards_are_spread_with_their_shards(self):
+    """ZeRO's shards are of variables: all of a table's share one gradient."""
+    table_models.check(
+      self,
+      table_models.make_model_fn(table_models.columns),
+      "data:2,model:2",
+      optimizer_state="sharded",
+    )
+
   def test_beside_one_that_no_step_needs(self):
     table_models.check(
       self,
