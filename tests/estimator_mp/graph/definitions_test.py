@@ -39,6 +39,16 @@ class DefinitionsTest(absltest.TestCase):
     ops = self._made.import_into_graph()
     self.assertEqual(self._run(ops["x_1"].outputs[0]), -3)
 
+  def test_scopes_of_what_was_added_are_taken(self):
+    """Regression: TensorFlow gave such an op another name, and it was lost."""
+    one = self._made.constant("net/look_up/one", 1.0, tf.float32)
+    self._made.import_into_graph()
+    again = definitions.Definitions(_v1.get_default_graph())
+    made = again.add("Neg", "net/look_up", [one], T=tf.float32)
+    name = made.rpartition(":")[0]
+    ops = again.import_into_graph()
+    self.assertEqual(ops[name].name, name)
+
   def test_a_copy_waits_for_ops_of_both(self):
     count = tf.Variable(0.0, use_resource=True)
     more = count.assign_add(1.0, read_value=False)
