@@ -141,15 +141,14 @@ class ModelPartitioner:
     )
     sizes = placement_costs.nominal_bytes(graph_of_all.ops)
     step = [op for op in graph_of_all.ops if op in live]
-    chosen = {x: how for x, how in decided.items() if how is not None}
-    asked = splits_lib.with_slots(chosen, step)
+    asked = {x: how for x, how in decided.items() if how is not None}
     others = {*decided, *undecided}
 
     def may_follow(variable: tf.Operation) -> bool:
       return variable not in others
 
-    used = [x for x in undecided if x in live]
-    if used:
+    chosen = dict(asked)
+    if used := [x for x in undecided if x in live]:
       problem = split_candidates.Problem.of(
         step,
         graph_of_all.shapes,
@@ -163,26 +162,46 @@ class ModelPartitioner:
       )
       best = split_search.choose_splits(problem)
       chosen |= {x: _shards_of(how) for x, how in best.items() if how}
-    splits, layouts = _settled(
+    self._splits, layouts = _settled(
       graph_of_all,
       splits_lib.with_slots(chosen, step),
       sizes,
       may_follow,
-      asked,
+      splits_lib.with_slots(asked, step),
     )
-    self._splits = splits
     traffic = Traffic(
       layouts, graph_of_all.shapes, self._count, sizes, backward
     )
     traffic.add(step)
-    of_shards = shards.Shards(splits, self._devices_of)
+    plan = SplitPlan(
+      tuple(SplitVariable.of(op, how) for op, how in self._splits.items()),
+      traffic.sent,
+      tuple(traffic.gathers),
+    )
+    return self._lower(graph_of_all, layouts, fetches, starts, live, plan)
+
+  def _lower(
+    self,
+    analysis: "_Analysis",
+    layouts: Propagation,
+    fetches: Sequence[Fetch],
+    starts: Sequence[tf.Operation],
+    live: Collection[tf.Operation],
+    plan: SplitPlan,
+  ) -> SplitGraph:
+    """Makes shards, and what is computed of them."""
+    graph = analysis.graph
+    every = graph.get_operations()
+    of_shards = shards.Shards(self._splits, self._devices_of)
     self._handles = of_shards.handles
-    self._defer([op for op in every if _looks_up(op, splits)], live)
-    made = self._instantiate(graph_of_all, layouts, every)
+    self._defer([op for op in every if _looks_up(op, self._splits)], live)
+    made = self._instantiate(analysis, layouts, every)
     starts = [op for op in starts if op in layouts.parts]
     kept = [x for x in _in_collections(graph) if layouts.parts.get(x.op)]
     after_writes = [
-      op for op in _reads(splits) if _is_fetched_alone(op) and op.control_inputs
+      op
+      for op in _reads(self._splits)
+      if _is_fetched_alone(op) and op.control_inputs
     ]
     reads = [op.outputs[0] for op in after_writes]
     found = made.apply([*fetches, *reads, *kept], starts)
@@ -197,20 +216,12 @@ class ModelPartitioner:
       shards.write_instead(op, own)
     of_shards.replace_in_collections(writes, wholes)
     self._num_seen = len(graph.get_operations())
-    return SplitGraph(
-      found,
-      made.made(),
-      {
-        handle: (variable, number)
-        for variable, of_one in self._handles.items()
-        for number, handle in enumerate(of_one)
-      },
-      SplitPlan(
-        tuple(SplitVariable.of(op, how) for op, how in splits.items()),
-        traffic.sent,
-        tuple(traffic.gathers),
-      ),
-    )
+    handles = {
+      handle: (variable, number)
+      for variable, of_one in self._handles.items()
+      for number, handle in enumerate(of_one)
+    }
+    return SplitGraph(found, made.made(), handles, plan)
 
   def _defer(
     self, ops: Iterable[tf.Operation], step: Collection[tf.Operation] = ()
