@@ -4,10 +4,16 @@ Whole tensors are on the first device. TensorFlow sends a tensor once to each
 device that reads it, however many ops read it there.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+  Collection,
+  Hashable,
+  Iterable,
+  Mapping,
+  Sequence,
+)
 
 from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
-from estimator_mp.graph import feeds, op_types, same_ops
+from estimator_mp.graph import feeds, op_types, same_ops, variables
 from estimator_mp.plan.split_plan import (
   BROADCAST,
   EXCHANGE,
@@ -65,7 +71,7 @@ class Traffic:
     self._sent: dict[tuple[str, str], Sent] = {}
     # What is computed several times TensorFlow computes, and sends, once.
     self._same = same_ops.SameOps()
-    self._seen: set[tuple[tf.Operation, int]] = set()
+    self._seen: set[Hashable] = set()
 
   @property
   def sent(self) -> tuple[Sent, ...]:
@@ -120,7 +126,10 @@ class Traffic:
     """Whether all devices have what another op has made, which is the same."""
     if tensor.op in self._layouts.parts:
       return False
-    value = self._same.first(tensor.op), tensor.value_index
+    value: Hashable = self._same.first(tensor.op), tensor.value_index
+    if tensor.op.type == "ReadVariableOp":  # Lowering lets all read one.
+      read = variables.variable_of(tensor.op.inputs[0])
+      value = read, frozenset(tensor.op.control_inputs)
     is_there = value in self._seen
     self._seen.add(value)
     return is_there

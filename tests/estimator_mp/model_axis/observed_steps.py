@@ -94,6 +94,8 @@ class ObservedStep:
   def sent(self) -> list[tuple[str, int]]:
     """Returns the ops whose outputs were sent, but for rows, and the bytes.
 
+    And but for sizes, which are a few integers that the plan does not know.
+
     From 2.21 on TensorFlow makes a small constant again instead of sending it.
     """
     sent = [(x.op, x.output) for x in self.transfers if not _ROWS.search(x.op)]
@@ -103,7 +105,8 @@ class ObservedStep:
         own = self._session.graph.get_operation_by_name(name).device
         sent += [(name, 0)] if device != own else []
     values = self.values({f"{op}:{output}" for op, output in sent})
-    return [(op, values[f"{op}:{output}"].nbytes) for op, output in sent]
+    found = [(op, values[f"{op}:{output}"]) for op, output in sent]
+    return [(op, value.nbytes) for op, value in found if not _is_sizes(value)]
 
   def device_of(self, source: tuple[str, int]) -> str:
     """Returns where an input of a node was made, and perhaps sent from.
@@ -126,3 +129,8 @@ class ObservedStep:
       {name: name for name in names}, self._feed
     )
     return found
+
+
+def _is_sizes(value: np.ndarray) -> bool:
+  """Whether a value is that of a shape, or an axis."""
+  return value.dtype.kind == "i" and value.ndim < 2 and value.size <= 8
