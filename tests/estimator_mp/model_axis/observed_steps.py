@@ -133,4 +133,5 @@ class ObservedStep:
 
 def _is_sizes(value: np.ndarray) -> bool:
   """Whether a value is that of a shape, or an axis."""
-  return value.dtype.kind == "i" and value.ndim < 2 and value.size <= 8
+  is_vector = value.ndim < 2 and value.size <= 8
+  return bool(value.dtype.kind == "i" and is_vector)
