@@ -194,6 +194,7 @@ def write_instead(op: tf.Operation, writes: Sequence[tf.Operation]) -> None:
     part = tf.raw_ops.PlaceholderWithDefault(input=value, shape=None)
   graph_edits.replace_input(op, 0, handle)
   graph_edits.replace_input(op, 1, part)  # Of any shape, as the whole has.
+  op.graph.prevent_feeding(part)  # `Variable.load` feeds all shards instead.
   graph_edits.set_control_inputs(op, [*first.control_inputs, *others])
   graph_edits.set_colocation(op, [])
   graph_edits.set_device(op, first.device)

@@ -758,7 +758,9 @@ def _shard(
 
 
 def _is_uneven(one: Partition, other: Partition) -> bool:
-  """Whether parts of two dimensions are not in the same proportions."""
+  """Whether parts of two dimensions are not those of the same entries."""
+  if one.is_cyclic != other.is_cyclic:
+    return True
   known = (*one.parts, *other.parts, one.whole, other.whole)
   if not all(isinstance(x, int) for x in known):
     return False

@@ -129,15 +129,13 @@ class Program:
     return self.session.run(self._mirrors)
 
   def load(self, values):
-    """Sets variables, as `variable.load` does; all of them at once."""
-    feed = {}
+    """Sets variables."""
     for name, value in values.items():
       variable = self._variables[name]
-      starts = (part.initializer for part in variable.parts)
-      feed |= dict(zip(starts, slices_of(variable, value), strict=True))
-    self.session.run(
-      [*feed], {start.inputs[1]: value for start, value in feed.items()}
-    )
+      parts = zip(variable.parts, slices_of(variable, value), strict=True)
+      with self._built.graph.as_default():
+        for part, own in parts:
+          part.load(own, self.session)
 
   def run(self, fetches, batch):
     """Runs some ops alone."""

@@ -352,6 +352,9 @@ class InitializerTest(parameterized.TestCase):
       with v1.Session(graph=graph, config=session_config) as session:
         session.run(found["table"].initializer)
         self.assertEqual(session.run(value).shape, (11, 4))
+        first = found["table"].initializer
+        with self.assertRaisesRegex(ValueError, "may not be fed"):
+          session.run(first, {first.inputs[1]: np.zeros([11, 4])})
 
 
 class WholeTest(parameterized.TestCase):

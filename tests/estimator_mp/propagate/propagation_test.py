@@ -54,19 +54,25 @@ def _of_slices(axis, size=n, part=m):
   return Shard(axis, Partition(size, (part,)))
 
 
-class UnevenTest(absltest.TestCase):
-  def test_operands_in_other_proportions_are_split_anew(self):
-    """As columns by heads, and columns as even as they can be."""
+class UnevenTest(parameterized.TestCase):
+  @parameterized.parameters(
+    (1, (4, 2, 2), (3, 3, 2), False),  # Columns by heads, and even ones.
+    (0, (3, 3, 2), (3, 3, 2), True),  # Rows by turns, and consecutive ones.
+  )
+  def test_operands_with_other_entries_are_split_anew(
+    self, axis, one, other, is_cyclic
+  ):
     with tf.Graph().as_default() as graph:
-      x, y = (_v1.placeholder(tf.float32, [None, 8]) for _ in range(2))
+      shape = [8, 8] if is_cyclic else [None, 8]
+      x, y = (_v1.placeholder(tf.float32, shape) for _ in range(2))
       total = x + y
     shapes = symbolic_shapes.SymbolicShapes()
     shapes.add(graph.get_operations())
-    by_heads = Shard(1, Partition(8, (4, 2, 2)))
-    even = Shard(1, Partition(8, (3, 3, 2)))
-    found = propagation.Propagation(
-      shapes, {x.name: by_heads, y.name: even}, graph.get_operations()
-    )
+    layouts = {
+      x.name: Shard(axis, Partition(8, one, is_cyclic)),
+      y.name: Shard(axis, Partition(8, other)),
+    }
+    found = propagation.Propagation(shapes, layouts, graph.get_operations())
     found.run(graph.get_operations())
     how = found.parts[total.op]
     self.assertEqual(how.outputs, (how.reads[0],))
