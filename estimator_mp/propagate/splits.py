@@ -108,7 +108,7 @@ class Unsplittable(SplitError):
 
   def __init__(self, variable: str, op: tf.Operation):
     super().__init__(
-      f"{variable} cannot be split over the model axis: {op.name} works on it, "
+      f"{variable} cannot be split over devices: {op.name} works on it, "
       f"and there is no rule for such an op ({op.type}); keep it whole by the "
       f"rule ({variable!r}, None) before others"
     )
