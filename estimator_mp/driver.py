@@ -2,7 +2,7 @@
 
 capture    model_fn runs undisturbed to its end
 plan       partitioner.Partitioner: sizes, layouts, stages, passes
-lower      Partitioner.lower: slices, reshards, order, devices
+lower      lower.lowering.Lowering: slices, reshards, order, devices
 
 """
 
@@ -34,6 +34,7 @@ from estimator_mp.graph import (
 from estimator_mp.lower import (
   copies,
   initial_values,
+  lowering,
   ordering,
   outputs,
   parameter_servers,
@@ -208,7 +209,7 @@ class Driver:
       results=tuple(filter(tf.is_tensor, tf.nest.flatten(results))),
     )
     exported = _exported(spec) if self._purpose.mode == PREDICT else []
-    made = partitioner.Partitioner(
+    found = partitioner.Partitioner(
       self._inputs,
       [*(flat[i] for i in places), *exported],
       self._config,
@@ -218,12 +219,11 @@ class Driver:
       marks,
     )
     self._servers.hold(self._graph.get_operations())
-    lowered = made.lower()
-    for i, found in zip(places, lowered, strict=False):
-      flat[i] = found
-    stand_ins = dict(
-      zip((x.name for x in exported), lowered[len(places) :], strict=True)
-    )
+    made = found.lower()
+    for i, fetch in zip(places, made.fetches, strict=False):
+      flat[i] = fetch
+    of_exported = made.fetches[len(places) :]
+    stand_ins = dict(zip((x.name for x in exported), of_exported, strict=True))
     of_savers = savers.saver_ops(self._graph.get_operations())
     device_assignment.follow_variables(savers.work_on_variables(of_savers))
     packed = tf.nest.pack_sequence_as(fetches, flat, expand_composites=True)
@@ -233,7 +233,7 @@ class Driver:
     if exported:
       spec = outputs.with_wholes(spec, lambda x: stand_ins.get(x.name, x))
     if self._purpose.trains:
-      spec = made.keep_equal(spec)
+      spec = found.keep_equal(spec, made.forward)
       if self._config.prefetch_inputs:
         of_input = input_boundary.ops_of_input(
           self._arguments, made.cuts_of_inputs
@@ -247,25 +247,28 @@ class Driver:
     sends.reduce_transfers(transfers.find_savings(ops))
     device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
     device_assignment.leave_other_devices(self._graph.get_operations())
-    self.has_slices = made.has_slices
-    self._model_axis = made.model_axis
-    plan = self._plan(spec, made)
+    self.has_slices = found.has_slices
+    self._model_axis = found.model_axis
+    plan = self._plan(spec, found, made)
     sharding_plan.record_plan(self._graph, plan)
     return spec, plan
 
   def _plan(
-    self, spec: tf.estimator.EstimatorSpec, made: partitioner.Partitioner
+    self,
+    spec: tf.estimator.EstimatorSpec,
+    found: partitioner.Partitioner,
+    made: lowering.Lowering,
   ) -> sharding_plan.ShardingPlan:
-    """Returns what was decided, as data."""
-    mirrors = made.replicas.mirrors
+    """Returns what was decided, and the names of what was made of it."""
+    mirrors = found.replicas.mirrors
     held = contents.contents_of_devices(
-      self._mesh, made.replicas.count, mirrors
+      self._mesh, found.replicas.count, mirrors
     )
-    placement = contents.placement_of_stages(self._mesh, made.stages, held)
+    placement = contents.placement_of_stages(self._mesh, found.stages, held)
     pipeline = None
-    if made.has_slices:
+    if found.has_slices:
       pipeline = sharding_plan.PipelinePlan(
-        self._mesh, made.schedule, tuple(made.cells), made.recomputed
+        self._mesh, found.schedule, tuple(made.cells), made.recomputed
       )
     train_op = None
     if self._purpose.trains:
@@ -275,10 +278,9 @@ class Driver:
       pipeline,
       tuple(made.sums),
       mirrors,
-      made.replicas.zero_shards,
+      found.replicas.zero_shards,
       train_op,
-      segments=made.report,
-      splits=made.splits,
+      step=found.plan,
     )
 
   def finish(self, compiles_with_xla: bool) -> None:

@@ -1,10 +1,12 @@
 """Values of JSON: texts that others wrote, and the types that they have to be.
 
-`parse` reads a text, `made` makes of it what a dataclass says: a schema is the
-type hints of the class, and nothing else.
+`parse` reads a text, `made` makes of it what a dataclass says, and `written`
+the other way around: a schema is the type hints of the class, and nothing else.
+Of several classes that a value may have, it names its own as "kind".
 """
 
 import dataclasses
+import enum
 import json
 import types
 import typing
@@ -37,8 +39,9 @@ def made(kind: Any, value: Any, name: str = "it") -> Any:
   """Returns a value of JSON as a type.
 
   Args:
-    kind: A dataclass whose fields are such types; `Mapping[str, T]`; `tuple[T,
-      ...]`; `T | None`; int, float, str or bool.
+    kind: A dataclass, or a named tuple, whose fields are such types; a union of
+      these, with None or not; `Mapping[str, T]`; `tuple[T, ...]` or `tuple[S,
+      T]`; an enumeration; a class with `from_json`; int, float, str or bool.
     value: The value.
     name: Its name in messages.
 
@@ -46,28 +49,97 @@ def made(kind: Any, value: Any, name: str = "it") -> Any:
     ValueError: If the value is not of the type; the message says where.
   """
   origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-  if origin is types.UnionType:
-    return None if value is None else made(arguments[0], value, name)
+  if origin in (types.UnionType, typing.Union):
+    return _made_of_some(arguments, value, name)
   if origin is tuple:
     _check(isinstance(value, list), name, value, "list")
+    types_ = _of_entries(arguments, len(value))
+    _check(len(types_) == len(value), name, value, f"list of {len(types_)}")
     return tuple(
-      made(arguments[0], x, f"{name}[{i}]") for i, x in enumerate(value)
+      made(x, y, f"{name}[{i}]")
+      for i, (x, y) in enumerate(zip(types_, value, strict=True))
     )
   if origin in (Mapping, dict):
     _check(isinstance(value, dict), name, value, "object")
     return {x: made(arguments[1], y, f"{name}.{x}") for x, y in value.items()}
-  if dataclasses.is_dataclass(kind):
+  if _has_fields(kind):
     _check(isinstance(value, dict), name, value, "object")
     hints = typing.get_type_hints(kind)
     missing = [x for x in hints if x not in value]
     if missing:
       raise ValueError(f"{name} has no {missing[0]!r}")
     fields = {x: made(y, value[x], f"{name}.{x}") for x, y in hints.items()}
-    return typing.cast(Any, kind)(**fields)
+    return kind(**fields)
+  if hasattr(kind, "from_json"):
+    try:
+      return kind.from_json(value)
+    except (TypeError, ValueError) as error:
+      raise ValueError(f"{name}: {error}") from error
+  if issubclass(kind, enum.Enum):
+    is_one = isinstance(value, str) and value in kind.__members__
+    _check(is_one, name, value, f"any of {', '.join(kind.__members__)}")
+    return kind[value]
   if kind is float and type(value) is int:
     return float(value)
   _check(type(value) is kind, name, value, kind.__name__)
   return value
+
+
+def written(kind: Any, value: Any) -> Any:
+  """Returns a value as one of JSON, of which `made` makes it again.
+
+  Args:
+    kind: Its type, as for `made`.
+    value: The value.
+  """
+  origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+  if origin in (types.UnionType, typing.Union):
+    if value is None:
+      return None
+    own = type(value)
+    tag = {"kind": own.__name__} if _is_tagged(own, arguments) else {}
+    return tag | written(own, value) if tag else written(own, value)
+  if origin is tuple:
+    types_ = _of_entries(arguments, len(value))
+    return [written(x, y) for x, y in zip(types_, value, strict=True)]
+  if origin in (Mapping, dict):
+    return {str(x): written(arguments[1], y) for x, y in value.items()}
+  if _has_fields(kind):
+    hints = typing.get_type_hints(kind)
+    return {x: written(y, getattr(value, x)) for x, y in hints.items()}
+  if hasattr(kind, "from_json"):
+    return value.to_json()
+  return value.name if isinstance(value, enum.Enum) else value
+
+
+def _made_of_some(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
+  """Returns a value of JSON as one of several types."""
+  kinds = tuple(x for x in kinds if x is not types.NoneType or value is None)
+  if value is None and types.NoneType in kinds:
+    return None
+  named = [x for x in kinds if _is_tagged(x, kinds)]
+  if named and isinstance(value, dict):
+    own = [x for x in named if x.__name__ == value.get("kind")]
+    names = ", ".join(x.__name__ for x in named)
+    _check(bool(own), f"{name}.kind", value.get("kind"), f"any of {names}")
+    return made(own[0], value, name)
+  fitting = [x for x in kinds if type(value) is x]
+  return made(fitting[0] if fitting else kinds[-1], value, name)
+
+
+def _is_tagged(kind: Any, kinds: tuple[Any, ...]) -> bool:
+  """Whether a value of a type says that it is of that, and not of others."""
+  return _has_fields(kind) and sum(map(_has_fields, kinds)) > 1
+
+
+def _has_fields(kind: Any) -> bool:
+  return dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
+
+
+def _of_entries(arguments: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+  """Returns the types of the entries of a tuple."""
+  is_any_number = len(arguments) == 2 and arguments[1] is Ellipsis
+  return arguments[:1] * count if is_any_number else arguments
 
 
 def _check(is_right: bool, name: str, value: Any, kind: str) -> None:

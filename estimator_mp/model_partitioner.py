@@ -33,11 +33,12 @@ from estimator_mp.graph import (
 )
 from estimator_mp.graph.frames import Frames
 from estimator_mp.lower import copies, lookups, shards
-from estimator_mp.lower.instantiation import Fetch, Instantiation
+from estimator_mp.lower.instantiation import Instantiation
 from estimator_mp.placement import costs as placement_costs
 from estimator_mp.plan import split_candidates, split_search
 from estimator_mp.plan.model_traffic import Traffic
 from estimator_mp.plan.split_plan import SplitPlan, SplitVariable
+from estimator_mp.plan.step_graph import Fetch
 from estimator_mp.propagate import demands
 from estimator_mp.propagate import splits as splits_lib
 from estimator_mp.propagate.layouts import Partition, Shard

@@ -25,18 +25,14 @@ class WeightProduct:
   """A gradient that is a product, of the first micro-batch.
 
   Attributes:
-    op: The op that multiplies, a MatMul.
+    op: The name of the op that multiplies, a MatMul.
     group: Of how many micro-batches one product is made, at most.
+    axes: The axis of each operand that the product adds up over.
   """
 
-  op: tf.Operation
+  op: str
   group: int
-
-  @property
-  def axes(self) -> tuple[int, int]:
-    """The axis of each operand that the product adds up over."""
-    first, second = map(self.op.get_attr, ("transpose_a", "transpose_b"))
-    return (0 if first else 1, 1 if second else 0)
+  axes: tuple[int, int]
 
 
 def plan_product(
@@ -75,7 +71,9 @@ def plan_product(
   group = (
     count if mode == "batched" else min(count, _affordable(op, num_slices))
   )
-  return WeightProduct(op, group) if group > 1 else None
+  first, second = map(op.get_attr, ("transpose_a", "transpose_b"))
+  axes = (0 if first else 1, 1 if second else 0)
+  return WeightProduct(op.name, group, axes) if group > 1 else None
 
 
 def _source(op: tf.Operation) -> tf.Operation:

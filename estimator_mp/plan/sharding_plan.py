@@ -1,7 +1,8 @@
-"""The sharding plan: all that was decided for one graph, as plain data.
+"""The sharding plan: what was decided for one graph, and made of it, as data.
 
-The passes of `lower` edit the graph by it; `observe` reads it. Ops and tensors
-go by their names, so that a plan does not keep its graph alive.
+`lower` edits the graph by the plan of a step; `observe` reads that, and the
+names of what was made. Ops and tensors go by their names, so that a plan does
+not keep its graph alive.
 """
 
 import dataclasses
@@ -16,6 +17,7 @@ from estimator_mp.placement import transfers
 from estimator_mp.plan.batch_report import Segments
 from estimator_mp.plan.gradient_sums import GradientSum
 from estimator_mp.plan.split_plan import SplitPlan
+from estimator_mp.plan.step_plan import StepPlan
 
 import tensorflow as tf
 
@@ -61,10 +63,7 @@ class ShardingPlan:
       empty if all do.
     train_op: The name of the op that a training step runs; None if there is
       none, or if all of the graph's writes of variables are parts of a step.
-    splits: The variables that are split over the model axis; None on a mesh
-      without one.
-    segments: How slices of the batch wait for each other, and which ops are
-      executed in parts and which are not; None if the batch has one slice.
+    step: The plan of a step; None if model_fn has placed its ops itself.
   """
 
   placement: placement_lib.Placement
@@ -77,8 +76,17 @@ class ShardingPlan:
     default_factory=lambda: MappingProxyType({})
   )
   train_op: str | None = None
-  splits: SplitPlan | None = None
-  segments: Segments | None = None
+  step: StepPlan | None = None
+
+  @property
+  def splits(self) -> SplitPlan | None:
+    """The variables that are split over the model axis; None without one."""
+    return None if self.step is None else self.step.splits
+
+  @property
+  def segments(self) -> Segments | None:
+    """How slices of the batch wait for each other; None if there is one."""
+    return None if self.step is None else self.step.segments
 
   def __str__(self) -> str:
     parts = [self.placement.table()]

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from compat.private import graph_reads
 from estimator_mp import mesh as mesh_lib
+from estimator_mp.analysis.symbolic_shapes import MEASURES
 from estimator_mp.capture import graph_checks
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config
@@ -27,6 +28,7 @@ from estimator_mp.graph import (
 )
 from estimator_mp.placement import costs, evenness, propagation, strategies
 from estimator_mp.plan.purpose import TRAINING, Purpose
+from estimator_mp.plan.step_graph import StepGraph
 
 import tensorflow as tf
 
@@ -172,6 +174,19 @@ class StagePlanner:
   def _follows_marks(self) -> bool:
     """Whether the user's marks place the model."""
     return self._is_marked and self._may_be_marked
+
+
+def find_backward(step: StepGraph) -> set[tf.Operation]:
+  """Returns the ops of a graph that come after the forward pass.
+
+  Args:
+    step: The graph of a step.
+  """
+  every = step.graph.get_operations()
+  values = [op for op in every if op.type not in MEASURES]
+  starts = [tensor.op for tensor in step.of_examples]
+  of_values = set(traversal.descendants(starts, values))
+  return set(backward_of(traversal.in_order(every), of_values))
 
 
 def backward_of(

@@ -13,11 +13,17 @@ A tensor is read in another layout than it has at the price of a reshard.
 """
 
 import dataclasses
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from estimator_mp.rules.rule import Reduction
 from estimator_mp.sizes import polynomials
 from estimator_mp.sizes.polynomials import Size
+
+import tensorflow as tf
+
+# The symbol for the number of examples of a slice.
+SLICE = "m"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +62,14 @@ class Partition:
         return None
       parts.append(own)
     return Partition(size, tuple(parts))
+
+  def size_of(self, number: int) -> Size:
+    """Returns the size of a part; all slices are one, with a symbol.
+
+    Args:
+      number: The number of the part.
+    """
+    return self.parts[number] if len(self.parts) > 1 else self.parts[0]
 
   @property
   def has_empty(self) -> bool:
@@ -159,3 +173,29 @@ class Parts:
   exchanges: bool = False
   places: tuple[int, Partition] | None = None
   owned: tuple[int, Partition] | None = None
+
+
+class Layouts:
+  """The layouts of a graph on one axis.
+
+  Attributes:
+    layouts: Those of tensors that are not whole, by their names.
+    parts: How ops are executed that are executed in parts.
+  """
+
+  def __init__(
+    self,
+    layouts: Mapping[str, Layout],
+    parts: Mapping[tf.Operation, Parts],
+  ):
+    """Takes over what is known."""
+    self.layouts = dict(layouts)
+    self.parts = dict(parts)
+
+  def layout(self, tensor: tf.Tensor) -> Layout:
+    """Returns the layout of a tensor.
+
+    Args:
+      tensor: The tensor.
+    """
+    return self.layouts.get(tensor.name, ONCE)

@@ -34,6 +34,7 @@ from estimator_mp.propagate.layouts import (
   MIRRORED,
   ONCE,
   Layout,
+  Layouts,
   Partial,
   Partition,
   Parts,
@@ -60,13 +61,8 @@ from estimator_mp.sizes.polynomials import Size
 import tensorflow as tf
 
 
-class Propagation:
-  """Layouts on one axis.
-
-  Attributes:
-    layouts: Those of tensors that are not whole, by their names.
-    parts: How ops are executed that are executed in parts.
-  """
+class Propagation(Layouts):
+  """Layouts on one axis, as they follow from what is split at first."""
 
   def __init__(
     self,
@@ -103,8 +99,7 @@ class Propagation:
       draws: As `starts`, for random numbers: those of a dimension that has the
         size by chance are as good as any others.
     """
-    self.layouts: dict[str, Layout] = dict(roots)
-    self.parts: dict[tf.Operation, Parts] = {}
+    super().__init__(roots, {})
     self._shapes = shapes
     self._able = able
     self._starts = starts
@@ -265,14 +260,6 @@ class Propagation:
       op: The op.
     """
     return op in self._regions
-
-  def layout(self, tensor: tf.Tensor) -> Layout:
-    """Returns the layout of a tensor.
-
-    Args:
-      tensor: The tensor.
-    """
-    return self.layouts.get(tensor.name, ONCE)
 
   def _decide(self, op: tf.Operation) -> Parts | None:
     """Returns how an op is executed in parts; None if it is executed once."""

@@ -15,7 +15,7 @@ A size is an `int` wherever it is a number, and a `Polynomial` otherwise, so
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 
 class UnknownSizeError(ArithmeticError):
@@ -39,6 +39,19 @@ class Polynomial:
   def __init__(self, terms: Mapping[_Monomial, int]):
     self._terms = dict(terms)
     self._hash = hash(frozenset(self._terms.items()))
+
+  def to_json(self) -> list[list[int | str]]:
+    """Returns its terms for JSON: a coefficient, and symbols, of each."""
+    return [[count, *term] for term, count in self._terms.items()]
+
+  @classmethod
+  def from_json(cls, value: Any) -> Polynomial:
+    """Returns the polynomial of what `to_json` has returned.
+
+    Raises:
+      TypeError, ValueError: If it is none.
+    """
+    return cls({tuple(map(str, term)): int(count) for count, *term in value})
 
   @property
   def terms(self) -> Mapping[_Monomial, int]:

@@ -248,6 +248,29 @@ class DriverTest(parameterized.TestCase):
     step = traversal.ops_run_with(program.spec.train_op)
     self.assertNotIn("Cumsum", {op.type for op in step})
 
+  def test_what_parts_cut_is_cut_on_their_stage(self):
+    """Regression: what was cut had no device, so TensorFlow took the first."""
+
+    def model_fn(features, labels, mode):
+      h = _v1.layers.dense(features["x"], 4, tf.tanh, name="first")
+      return _model_fn({"x": h}, labels, mode)
+
+    config = _config(
+      "stage:2,model:2",
+      num_micro_batches=2,
+      placement=[("^first", 0), (".*", 1)],
+      split=[("(first|dense)/kernel$", 1)],
+    )
+    program = programs.Program(model_fn, config, (_BATCH, _LABELS))
+    cuts = [
+      op
+      for op in traversal.ops_run_with(program.spec.train_op)
+      if op.type.startswith("Split") and "gradients" in op.name
+    ]
+    self.assertNotEmpty(cuts)
+    for op in cuts:  # A gradient is cut where it is.
+      self.assertEqual(op.device, op.inputs[1].device, op.name)
+
   def test_a_batch_that_a_replica_has_read_is_not_sent(self):
     """Seven and three examples, in two slices each: 4, 3, 2 and 1."""
     found = []

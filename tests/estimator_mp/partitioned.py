@@ -41,8 +41,11 @@ def train(model, size, config=None):
         config,
         config.create_mesh(),
       )
-      loss, train_op = made.lower()
-      spec = made.keep_equal(spec._replace(loss=loss, train_op=train_op))
+      lowered = made.lower()
+      loss, train_op = lowered.fetches
+      spec = made.keep_equal(
+        spec._replace(loss=loss, train_op=train_op), lowered.forward
+      )
     variables = whole_variables.by_name(_v1.global_variables())
     start = [
       _v1.global_variables_initializer(),

@@ -314,7 +314,7 @@ def _run(net, size, config=None, count=7):
       made = partitioner.Partitioner(
         parts.inputs(x, y), fetches, config, config.create_mesh()
       )
-      fetches = made.lower()
+      fetches = made.lower().fetches
     draws = np.random.RandomState(0)
     losses = []
     with _v1.Session(config=options) as session:
@@ -340,7 +340,9 @@ class ControlFlowTest(parameterized.TestCase):
   @parameterized.named_parameters(_some(_cases(_IN_PARTS)))
   def test_in_parts(self, net, is_v2, size, config):
     made = self._assert_same(net, is_v2, size, config)
-    heavy = [op for op in made.ops if op.type in ("MatMul", "Tanh", "TanhGrad")]
+    heavy = [
+      op for op in made.step.ops if op.type in ("MatMul", "Tanh", "TanhGrad")
+    ]
     self.assertNotEmpty(heavy)
     self.assertEmpty(made.batch.refused)
     for op in heavy:
@@ -359,9 +361,9 @@ class ControlFlowTest(parameterized.TestCase):
   def test_a_loop_is_a_layer_among_others(self, is_v2):
     """What its gradient keeps, for loops of batches of any size, is none."""
     made = self._assert_same(_both_directions, is_v2, None, "1f1b")
-    loops = frames.Frames(made.ops)
+    loops = frames.Frames(made.step.ops)
     stages = collections.defaultdict(set)
-    for op in made.ops:
+    for op in made.step.ops:
       if loops.loop(op) is not None and op in made.stages:
         stages[loops.loop(op)].add(made.stages[op])
     self.assertLen(stages, 4)
@@ -387,7 +389,7 @@ class ControlFlowTest(parameterized.TestCase):
         made = partitioner.Partitioner(
           parts.inputs(x), [loss, seen], config, config.create_mesh()
         )
-        fetches = made.lower()
+        fetches = made.lower().fetches
         self.assertEmpty(made.batch.refused)
         with _v1.Session(config=session_configs.config()) as session:
           session.run(_v1.global_variables_initializer())

@@ -95,7 +95,7 @@ class SplitTest(parameterized.TestCase):
       parts.inputs(x), [loss, train_op], config, config.create_mesh()
     )
     made.lower()
-    return made.splits
+    return made.plan.splits
 
   def _weight(self, name, shape):
     return _v1.get_variable(name, shape, use_resource=True)

@@ -132,7 +132,7 @@ class PartitionerTest(parameterized.TestCase):
           made = partitioner.Partitioner(
             parts.inputs(x), fetches, config, config.create_mesh()
           )
-          fetches = made.lower()
+          fetches = made.lower().fetches
         options = session_configs.config(device_count={"CPU": 4})
         with _v1.Session(config=options) as session:
           session.run(_v1.global_variables_initializer())

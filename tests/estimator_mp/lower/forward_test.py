@@ -343,8 +343,9 @@ class PerExampleTest(absltest.TestCase):
     found, expected = (
       _Graph(model_fn, x, _PREDICT).run(5) for x in (config, None)
     )
-    np.testing.assert_array_equal(
-      found["predictions"]["net"], expected["predictions"]["net"]
+    # Some processors round products of fewer rows in another way.
+    np.testing.assert_allclose(
+      found["predictions"]["net"], expected["predictions"]["net"], 1e-5
     )
 
   def test_options(self):

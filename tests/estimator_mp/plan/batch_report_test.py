@@ -1,6 +1,7 @@
 """What a plan says of the batch, as data."""
 
 import json
+from unittest import mock
 
 from estimator_mp.config import placement
 from estimator_mp.plan import batch_report, sharding_plan
@@ -112,7 +113,8 @@ class SegmentsTest(absltest.TestCase):
     table = str(plan)
     self.assertEqual(table, plan.placement.table())
     found = Segments(1)
-    plan = sharding_plan.ShardingPlan(plan.placement, segments=found)
+    step = mock.Mock(segments=found)
+    plan = sharding_plan.ShardingPlan(plan.placement, step=step)
     self.assertEqual(str(plan), f"{table}\n\n{found}")
 
   def test_a_warning_of_most_of_the_work(self):

@@ -43,7 +43,7 @@ class FinishedReportTest(parameterized.TestCase):
         [spec.loss, spec.train_op],
         config,
         config.create_mesh(),
-      ).report
+      ).plan.segments
     self.assertGreater(found.share_in_parts, 0.9, found)
 
 

@@ -110,7 +110,7 @@ class SlicePassesTest(parameterized.TestCase):
     made = partitioner.Partitioner(
       parts.inputs(ids), [loss, train_op], config, config.create_mesh()
     )
-    _, train = made.lower()
+    _, train = made.lower().fetches
     step = traversal.ops_run_with(train)
     lookups = {
       op

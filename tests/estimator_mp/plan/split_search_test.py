@@ -116,7 +116,7 @@ class SearchTest(split_case.SplitCase):
     made = partitioner.Partitioner(
       parts.inputs(*inputs), [loss, train_op], config, config.create_mesh()
     )
-    return made.splits
+    return made.plan.splits
 
   @parameterized.named_parameters(
     ("two_parts", 2, (6, 6)),

@@ -1,0 +1,71 @@
+"""The parts of an axis, of which ops are made: where they are, and their names.
+
+Parts are slices of the batch, those of each replica one after the other, or the
+devices of the model axis.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+from estimator_mp.graph.definitions import Definitions
+
+import tensorflow as tf
+
+
+class Axis:
+  """The parts of an axis.
+
+  Attributes:
+    definitions: The ops that are made.
+    replicas: For each replica the numbers of its parts, in order from 0.
+    numbers: Those of all.
+    replica_of: The replica of each.
+  """
+
+  def __init__(
+    self,
+    definitions: Definitions,
+    replicas: Sequence[Sequence[int]],
+    device_of: Callable[[tf.Operation, int], str],
+    scope: str,
+  ):
+    """Starts with no op.
+
+    Args:
+      definitions: Where ops are made.
+      replicas: For each replica the numbers of its parts, in order from 0.
+      device_of: Returns the device of what stands for an op on a replica, "" if
+        it has none.
+      scope: What a part is called, in names.
+    """
+    self.definitions = definitions
+    self.replicas = replicas
+    self.numbers = [number for own in replicas for number in own]
+    self.replica_of = {
+      number: replica for replica, own in enumerate(replicas) for number in own
+    }
+    self.device_of = device_of
+    self._scope = scope
+
+  def name_of(self, number: int) -> str:
+    """Returns what a part is called in names."""
+    return f"{self._scope}_{number}"
+
+  def on(self, op: tf.Operation, number: int) -> AbstractContextManager[None]:
+    """A context in which ops are added on the device of a part.
+
+    Args:
+      op: The op of the plain graph that they stand for.
+      number: The number of the part.
+    """
+    replica = self.replica_of[number]
+    return self.definitions.on(self.device_of(op, replica), (op, replica))
+
+
+def op_name(tensor: str) -> str:
+  """Returns the name of the op that makes a tensor.
+
+  Args:
+    tensor: The name of the tensor.
+  """
+  return tensor.rpartition(":")[0]

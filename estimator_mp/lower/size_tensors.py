@@ -1,0 +1,288 @@
+"""Sizes as tensors: what a part, or the whole batch, has of a symbolic size.
+
+A size that is a number is a constant. A polynomial is computed from what its
+symbols stand for: measured dimensions, the examples of a slice among them, and
+numbers in tensors. Each is made once, on demand; in a loop, it enters that.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+
+from estimator_mp.analysis.symbolic_shapes import EXAMPLES, SymbolicShapes
+from estimator_mp.capture.examples import Examples
+from estimator_mp.graph import traversal
+from estimator_mp.graph.frames import Frame
+from estimator_mp.lower.axis import Axis
+from estimator_mp.propagate.layouts import SLICE
+from estimator_mp.sizes import polynomials
+from estimator_mp.sizes.polynomials import Polynomial, Size
+
+import numpy as np
+import tensorflow as tf
+
+
+class SizeTensors:
+  """The sizes that the parts of one axis have."""
+
+  def __init__(
+    self,
+    graph: tf.Graph,
+    axis: Axis,
+    shapes: SymbolicShapes,
+    measured: tuple[tf.Tensor, int] | None,
+    examples: Examples,
+    holder: Callable[[tf.Tensor, int | None, int], str],
+  ):
+    """Starts with none.
+
+    Args:
+      graph: The finished graph of model_fn.
+      axis: The parts.
+      shapes: The sizes of the graph's tensors.
+      measured: An input, and its dimension of examples; None if no input has
+        any.
+      examples: The examples of the batch, or of those of replicas, if steps
+        check their number; else it is measured.
+      holder: Returns the tensor in which a part measures a dimension of one of
+        the graph, or reads its value if that is None.
+    """
+    self._graph = graph
+    self._axis = axis
+    self._shapes = shapes
+    self._input = measured
+    self._examples = examples
+    self._holder = holder
+    # The loop in which ops are being added, and of which part.
+    self._here: tuple[Frame, int] | None = None
+    self._tensors: dict[tuple[object, ...], str] = {}
+
+  def number_of(self, size: Size, dtype: tf.DType) -> str:
+    """Returns a size of the whole batch as a scalar of any type.
+
+    Args:
+      size: The size.
+      dtype: The type.
+    """
+    return self.scalar(self.size(size, None), dtype)
+
+  def vector(
+    self, value: np.ndarray, dtype: tf.DType, number: int | None = None
+  ) -> str:
+    """Returns a tensor of sizes, of a part or of all.
+
+    Args:
+      value: The sizes: one, or those of several dimensions.
+      dtype: The type of the tensor.
+      number: The number of the part; None for sizes of the whole batch.
+    """
+    sizes = [self.size(size, number) for size in np.ravel(value)]
+    if value.ndim == 1:
+      return self.pack(sizes, dtype)
+    assert value.ndim == 0, value
+    (size,) = sizes
+    return self.scalar(size, dtype)
+
+  def pack(self, sizes: Sequence[int | str], dtype: tf.DType) -> str:
+    """Returns a vector of numbers, and of scalars of int32."""
+    if all(isinstance(size, int) for size in sizes):
+      return self.constant(tuple(sizes), dtype)
+    key = "pack", tuple(sizes), dtype
+    if key not in self._tensors:
+      self._tensors[key] = self._axis.definitions.add(
+        "Pack",
+        "sizes/shape",
+        [self.scalar(size, dtype) for size in sizes],
+        N=len(sizes),
+        T=dtype,
+        axis=0,
+      )
+    return self._tensors[key]
+
+  def scalar(self, size: int | str, dtype: tf.DType) -> str:
+    """Returns a number, or a scalar of int32, as a scalar of any type."""
+    if isinstance(size, int):
+      return self.constant(size, dtype)
+    if dtype == tf.int32:
+      return size
+    key = "cast", size, dtype
+    if key not in self._tensors:
+      self._tensors[key] = self._axis.definitions.add(
+        "Cast", "sizes/cast", [size], SrcT=tf.int32, DstT=dtype
+      )
+    return self._tensors[key]
+
+  def size(self, size: Size, number: int | None) -> int | str:
+    """Returns a size: a number, or the name of a scalar of int32.
+
+    Args:
+      size: The size.
+      number: The slice whose size it is, if it has the symbol of one.
+    """
+    if self._here is not None and not self._is_inside(size):
+      with self.at(None), self._axis.definitions.on(""):
+        name = self.size(size, number)
+      return name if isinstance(name, int) else self._bring(name, tf.int32)
+    total: int | str = 0
+    for term, count in sorted(polynomials.terms_of(size).items()):
+      product: int | str = count
+      for symbol in term:
+        product = self.binary("Mul", self._symbol(symbol, number), product)
+      total = self.binary("AddV2", product, total)
+    return total
+
+  def _is_inside(self, size: Size) -> bool:
+    """Whether a size has its value inside of loops."""
+    return isinstance(size, Polynomial) and any(
+      self._shapes.frame_of(symbol) is not None for symbol in size.symbols
+    )
+
+  @contextlib.contextmanager
+  def at(self, here: tuple[Frame, int] | None) -> Iterator[None]:
+    """A context in which ops are added in a loop of a slice."""
+    before, self._here = self._here, here
+    try:
+      yield
+    finally:
+      self._here = before
+
+  def _bring(self, name: str, dtype: tf.DType) -> str:
+    """Returns a tensor from outside of loops as it is in the one here."""
+    if self._here is None:
+      return name
+    frame, number = self._here
+    loops = [frame]
+    while loops[-1].parent is not None:
+      loops.append(loops[-1].parent)
+    for loop in reversed(loops):
+      key = "enter", name, loop, number
+      if key not in self._tensors:
+        self._tensors[key] = self._axis.definitions.add(
+          "Enter",
+          "sizes/enter",
+          [name],
+          T=dtype,
+          frame_name=f"{loop.name}/{self._axis.name_of(number)}",
+          is_constant=True,
+          parallel_iterations=loop.iterations,
+        )
+      name = self._tensors[key]
+    return name
+
+  def binary(self, op_type: str, x: int | str, y: int | str) -> int | str:
+    """Returns the sum ("AddV2") or the product ("Mul") of two sizes."""
+    if isinstance(x, int) and isinstance(y, int):
+      return x * y if op_type == "Mul" else x + y
+    if y == (1 if op_type == "Mul" else 0):
+      return x
+    if x == (1 if op_type == "Mul" else 0):
+      return y
+    key = op_type, x, y
+    if key not in self._tensors:
+      read = [self.scalar(x, tf.int32), self.scalar(y, tf.int32)]
+      self._tensors[key] = self._axis.definitions.add(
+        op_type, f"sizes/{op_type}", read, T=tf.int32
+      )
+    return self._tensors[key]
+
+  def _symbol(self, symbol: str, number: int | None) -> int | str:
+    """Returns what a symbol stands for."""
+    if symbol == SLICE:
+      assert number is not None
+      return self.examples_of(number)
+    if symbol == EXAMPLES and self._examples.count is not None:
+      return str(self._examples.count.name)
+    if symbol == EXAMPLES:
+      assert self._input is not None
+      tensor, axis = self._input
+      return self._measured(tensor.name, tensor.dtype, axis)
+    if self._here is not None:
+      number = self._here[1]
+    origin = self._shapes.origins[symbol]
+    tensor = traversal.tensor_of_name(self._graph, origin.tensor)
+    if origin.entry is not None:
+      name = self._entry(tensor.name, tensor.dtype, origin.entry)
+      return self._number(name, tensor.dtype)
+    name = self._holder(tensor, origin.axis, number or 0)
+    if origin.axis is None:
+      return self._number(name, tensor.dtype)
+    return self._measured(name, tensor.dtype, origin.axis)
+
+  def examples_of(self, number: int) -> int | str:
+    """Returns how many examples a slice has: the first ones one more."""
+    total: int | str | tf.Tensor
+    own: Sequence[int] = self._axis.numbers
+    if self._examples.sizes:
+      replica = self._axis.replica_of[number]
+      own, total = self._axis.replicas[replica], self._examples.sizes[replica]
+    elif isinstance(self._shapes.num_examples, int):
+      total = self._shapes.num_examples
+    else:
+      total = self._symbol(EXAMPLES, None)
+    count, place = len(own), number - own[0]
+    if isinstance(total, int):
+      return total // count + (place < total % count)
+    key = "examples", number
+    if key not in self._tensors:
+      whole = str(getattr(total, "name", total))
+      # (n + count - 1 - place) // count
+      more = self.binary("AddV2", whole, count - 1 - place)
+      self._tensors[key] = self._axis.definitions.add(
+        "FloorDiv",
+        f"sizes/{self._axis.name_of(number)}",
+        [self.scalar(more, tf.int32), self.constant(count, tf.int32)],
+        T=tf.int32,
+      )
+    return self._tensors[key]
+
+  def _measured(self, name: str, dtype: tf.DType, axis: int) -> str:
+    """Returns the size of a dimension of a tensor."""
+    key = "shape", name
+    if key not in self._tensors:
+      self._tensors[key] = self._axis.definitions.add(
+        "Shape", "sizes/shape_of", [name], T=dtype, out_type=tf.int32
+      )
+    return self._entry(self._tensors[key], tf.int32, axis)
+
+  def _entry(self, vector: str, dtype: tf.DType, index: int) -> str:
+    """Returns an entry of a vector."""
+    key = "entry", vector, index
+    if key not in self._tensors:
+      bounds = [self.constant((x,), tf.int32) for x in (index, index + 1, 1)]
+      self._tensors[key] = self._axis.definitions.add(
+        "StridedSlice",
+        "sizes/entry",
+        [vector, *bounds],
+        T=dtype,
+        Index=tf.int32,
+        shrink_axis_mask=1,
+      )
+    return self._tensors[key]
+
+  def _number(self, name: str, dtype: tf.DType) -> str:
+    """Returns the only entry of a tensor as a scalar of int32."""
+    key = "number", name
+    if key not in self._tensors:
+      scalar = self._axis.definitions.add(
+        "Reshape",
+        "sizes/number",
+        [name, self.constant((), tf.int32)],
+        T=dtype,
+        Tshape=tf.int32,
+      )
+      if dtype != tf.int32:
+        scalar = self._axis.definitions.add(
+          "Cast", "sizes/number", [scalar], SrcT=dtype, DstT=tf.int32
+        )
+      self._tensors[key] = scalar
+    return self._tensors[key]
+
+  def constant(
+    self, value: int | tuple[int | str, ...], dtype: tf.DType
+  ) -> str:
+    """Returns a constant, as it is in the loop here."""
+    key = "constant", value, dtype
+    if key not in self._tensors:
+      self._tensors[key] = self._axis.definitions.constant(
+        "sizes/constant", np.array(value, dtype.as_numpy_dtype), dtype
+      )
+    return self._bring(self._tensors[key], dtype)

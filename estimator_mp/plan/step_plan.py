@@ -1,0 +1,109 @@
+"""The plan of a step: all that lowering reads besides the graph, as plain data.
+
+    stages    op -> stage              parts     op -> layouts of what parts
+    layouts   tensor -> layout                   read and make
+    passes    op -> stage and phase    edges     op -> what it waits for
+    reshards  what is cut, joined and summed, in bytes
+
+Ops and tensors go by their names, so a plan goes to JSON and back, two plans
+compare, and none keeps its graph alive.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from estimator_mp import json_values
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.config.schedules.schedule import Schedule
+from estimator_mp.pipeline.cells import Pass
+from estimator_mp.pipeline.weight_products import WeightProduct
+from estimator_mp.plan.batch_report import Segments
+from estimator_mp.plan.reshards import Reshard
+from estimator_mp.plan.split_plan import SplitPlan
+from estimator_mp.propagate.layouts import Layout, Parts
+
+
+@dataclasses.dataclass(frozen=True)
+class StepPlan:
+  """How the finished graph of a step is executed.
+
+  Attributes:
+    mesh: The devices.
+    schedule: The order of a replica's micro-batches.
+    num_replicas: How many replicas there are.
+    num_slices: How many slices each of them has.
+    split_axis: The axis that variables are split over; None if none is.
+    ops: What a step runs, each op after those that it reads.
+    stages: The stage of each op that has one.
+    positions: Where ops are on the split axis, if not at 0.
+    layouts: The layouts of tensors over slices, but for those that are whole.
+    parts: How ops are executed over slices; all others are executed once.
+    of_inputs: Ops that depend on inputs alone.
+    alike: What slices read, and what is the same for all: with replicas, each
+      may have variables of its own.
+    updates: Ops of which no slice needs anything.
+    stateful: Ops that make something else whenever they are executed.
+    passes: For each segment, the pass of each op of a slice.
+    edges: What ops wait for, where that is not what the graph says.
+    deferred: What is to be over before somebody sees what an op makes.
+    products: The gradients that several slices make at once, by the tensors.
+    recomputed: The ops that compute activations again, by those that they
+      repeat.
+    kept: The micro-batches of a replica whose activations are kept anyway.
+    reshards: What slices cut, join and sum.
+    segments: What is told of slices; None if there are none.
+    splits: The variables that are split over the axis, and what that sends.
+  """
+
+  mesh: mesh_lib.Mesh
+  schedule: Schedule
+  num_replicas: int
+  num_slices: int
+  split_axis: str | None
+  ops: tuple[str, ...]
+  stages: Mapping[str, int]
+  positions: Mapping[str, int]
+  layouts: Mapping[str, Layout]
+  parts: Mapping[str, Parts]
+  of_inputs: tuple[str, ...]
+  alike: tuple[str, ...]
+  updates: tuple[str, ...]
+  stateful: tuple[str, ...]
+  passes: tuple[Mapping[str, Pass], ...]
+  edges: Mapping[str, tuple[str, ...]]
+  deferred: Mapping[str, tuple[str, ...]]
+  products: Mapping[str, WeightProduct]
+  recomputed: Mapping[str, str]
+  kept: tuple[int, ...]
+  reshards: tuple[Reshard, ...]
+  segments: Segments | None
+  splits: SplitPlan | None
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns everything for JSON."""
+    return dict(json_values.written(StepPlan, self))
+
+  @classmethod
+  def from_dict(cls, value: Any) -> "StepPlan":
+    """Returns the plan of what `to_dict` has returned.
+
+    Args:
+      value: That, or what JSON has made of it.
+
+    Raises:
+      ValueError: If it is no plan; the message says what is wrong, and where.
+    """
+    found: StepPlan = json_values.made(cls, value, "the plan")
+    return found
+
+  @property
+  def has_slices(self) -> bool:
+    """Whether the batch is in slices."""
+    return self.num_replicas * self.num_slices > 1
+
+  @property
+  def slices(self) -> list[range]:
+    """For each replica the numbers of its slices."""
+    count = self.num_slices
+    return [range(i * count, (i + 1) * count) for i in range(self.num_replicas)]
