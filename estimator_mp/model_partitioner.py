@@ -360,7 +360,7 @@ class _Analysis:
         Partition(
           sum(how.sizes),
           tuple(how.sizes),
-          isinstance(how, splits_lib.ByTurns),
+          isinstance(how, splits_lib.CyclicShard),
         ),
       )
       for variable, how in splits.items()
@@ -450,7 +450,7 @@ def _shards_of(how: Shard) -> splits_lib.Shard:
   """Returns how a variable is split that is read so."""
   sizes = tuple(x for x in how.partition.parts if isinstance(x, int))
   if how.partition.is_cyclic:
-    return splits_lib.ByTurns(how.axis, sizes)
+    return splits_lib.CyclicShard(how.axis, sizes)
   return splits_lib.Shard(how.axis, sizes)
 
 

@@ -31,8 +31,8 @@ from estimator_mp.config.schedules.schedule import Schedule
 from estimator_mp.graph import (
   batch_inputs,
   control_flow,
-  draws,
   op_types,
+  random_ops,
   shapes,
   traversal,
   variables,
@@ -43,11 +43,11 @@ from estimator_mp.lower.lowering import Lowering
 from estimator_mp.lower.replicas import Replicas
 from estimator_mp.pipeline import (
   auto_schedule,
+  batched_gradients,
   cells,
   recomputation,
-  weight_products,
 )
-from estimator_mp.pipeline.weight_products import WeightProduct
+from estimator_mp.pipeline.batched_gradients import BatchedGradient
 from estimator_mp.placement import half_sends
 from estimator_mp.plan import (
   batch_layouts,
@@ -352,7 +352,7 @@ class Partitioner:
       ),
       # What has a seed as its input draws the same wherever it is.
       lambda op: (
-        self._options.draws_per_slice and draws.may_differ(op.node_def)
+        self._options.draws_per_slice and random_ops.may_differ(op.node_def)
       ),
     )
     self._splits = made.plan
@@ -462,15 +462,15 @@ class Partitioner:
   def _all_passes(self) -> dict[tf.Operation, cells.Pass]:
     return {op: x for of_one in self.passes for op, x in of_one.items()}
 
-  def _plan_products(self, mode: str) -> dict[str, WeightProduct]:
-    """Returns the products of several slices, by the names of their sums."""
+  def _plan_batched(self, mode: str) -> dict[str, BatchedGradient]:
+    """Returns gradients that several slices make at once, by their names."""
     schedule = self.schedule
-    products: dict[str, WeightProduct] = {}
+    batched: dict[str, BatchedGradient] = {}
     for reshard in self.reshards if mode != "each" else ():
       if reshard.kind is not reshards.Kind.REDUCE:
         continue
       tensor = traversal.tensor_of_name(self._graph, reshard.tensor)
-      product = weight_products.plan_product(
+      gradient = batched_gradients.plan_gradient(
         tensor,
         mode,
         schedule.num_micro_batches // schedule.num_rounds,
@@ -479,14 +479,14 @@ class Partitioner:
         self._late.waits,
         self._slices[-1].stop,
       )
-      if product is None:
+      if gradient is None:
         continue
-      op = self._graph.get_operation_by_name(product.op)
+      op = self._graph.get_operation_by_name(gradient.op)
       how = self.batch.parts.get(op)
       reads = () if how is None else how.reads
-      if tuple(x.axis for x in reads if isinstance(x, Shard)) == product.axes:
-        products[tensor.name] = product
-    return products
+      if tuple(x.axis for x in reads if isinstance(x, Shard)) == gradient.axes:
+        batched[tensor.name] = gradient
+    return batched
 
   def _report(self) -> batch_report.Segments:
     """Returns what the plan says of the batch."""
@@ -533,7 +533,7 @@ class Partitioner:
       shards_with = self.model_axis.lookups.shards_with
       alike |= {y for x in alike for y in shards_with(x)}
     is_kept = not self._recomputed
-    products = self._config.weight_gradients if is_kept else "each"
+    mode = self._config.weight_gradients if is_kept else "each"
     return StepPlan(
       mesh=self._mesh,
       schedule=self.schedule,
@@ -552,7 +552,7 @@ class Partitioner:
       passes=tuple(map(_by_name, self.passes)),
       edges={op.name: _names(x) for op, x in self._late.waits.kept.items()},
       deferred={op.name: _names(x) for op, x in self._late.late.items()},
-      products=self._plan_products(products),
+      batched=self._plan_batched(mode),
       recomputed={x.name: op.name for x, op in self._recomputed.items()},
       kept=tuple(sorted(self._kept)),
       reshards=tuple(self.reshards),

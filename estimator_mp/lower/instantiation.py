@@ -24,14 +24,14 @@ from estimator_mp.analysis.symbolic_shapes import (
   SymbolicShapes,
 )
 from estimator_mp.capture.examples import UNCHECKED, Examples
-from estimator_mp.graph import control_flow, draws, op_types
+from estimator_mp.graph import control_flow, op_types, random_ops
 from estimator_mp.graph import frames as frames_lib
 from estimator_mp.graph.definitions import Definitions
 from estimator_mp.graph.frames import Frames
 from estimator_mp.lower import exchanges, owned_rows
 from estimator_mp.lower.axis import Axis, op_name
 from estimator_mp.lower.resharding import Resharding
-from estimator_mp.pipeline.weight_products import WeightProduct
+from estimator_mp.pipeline.batched_gradients import BatchedGradient
 from estimator_mp.plan import late_waits
 from estimator_mp.plan.late_waits import LateWaits
 from estimator_mp.plan.step_graph import Fetch
@@ -89,7 +89,7 @@ class Instantiation:
     ),
     order_of: Callable[[tf.Operation], Sequence[int]] | None = None,
     late: LateWaits = late_waits.AS_THEY_ARE,
-    products: Mapping[str, WeightProduct] = MappingProxyType({}),
+    batched: Mapping[str, BatchedGradient] = MappingProxyType({}),
     in_place: Mapping[tuple[tf.Operation, int], tf.Operation] = (
       MappingProxyType({})
     ),
@@ -118,8 +118,8 @@ class Instantiation:
         make what an op makes, and in which it is added up; by default that of
         their numbers.
       late: What ops wait for.
-      products: By the names of sums of slices, the products of which several
-        slices make one.
+      batched: By the names of sums of slices, the gradients that several
+        slices make at once.
       in_place: For an op and the number of a slice another op, whose copy the
         slice has in its place.
       scope: What one of them is called, in names.
@@ -150,7 +150,7 @@ class Instantiation:
       examples,
       mirror_of,
       order_of,
-      products,
+      batched,
       self._waits,
     )
     self.accumulated = self._reshards.accumulated
@@ -500,7 +500,7 @@ class Instantiation:
       inputs = [*read]
       name = f"{self._axis.name_of(number)}/{op.name}"
       owners = owned_rows.Owners(self.definitions, f"{name}/own")
-      find = owners.own_by_turns if partition.is_cyclic else owners.own
+      find = owners.own_cyclic if partition.is_cyclic else owners.own
       if op.outputs:
         with self._axis.on(op, number):
           own = find(inputs[index], number, sizes, dtype)
@@ -617,8 +617,8 @@ class Instantiation:
     for key in _NAMES_OF_STATES.intersection(op.node_def.attr):
       own = op.get_attr(key).decode() or op.name
       attributes[key] = f"{own}/{self._axis.name_of(number)}"
-    if number and draws.has_seed(op.node_def):
-      attributes["seed2"] = draws.seed_of_part(op.node_def, number)
+    if number and random_ops.has_seed(op.node_def):
+      attributes["seed2"] = random_ops.seed_of_part(op.node_def, number)
     if number and (index := op_types.SEED_INPUTS.get(op.type)) is not None:
       inputs = [*inputs]
       inputs[index] = self._mixed_seed(inputs[index], op, index, number)
@@ -650,7 +650,7 @@ class Instantiation:
   ) -> str:
     """Returns the seed of a slice, by which it draws numbers of its own."""
     dtype = op.inputs[index].dtype
-    mask = self._sizes.constant(draws.mask(number), dtype)
+    mask = self._sizes.constant(random_ops.mask(number), dtype)
     return self.definitions.add(
       "BitwiseXor", f"sizes/seed/{op.name}", [seed, mask], T=dtype
     )

@@ -140,7 +140,7 @@ class Lowering:
       lambda op, tensor: op not in of_slices and tensor.name in aggregated,
       self._order_of_sums,
       self._late,
-      plan.products,
+      plan.batched,
       self._kept_of_recomputed(),
     )
     made.add(self._step.ops)

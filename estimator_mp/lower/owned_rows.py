@@ -68,7 +68,7 @@ class Owners:
     are_own = self._add("LogicalAnd", first, *others) if others else first
     return OwnRows(places, are_own)
 
-  def own_by_turns(
+  def own_cyclic(
     self, rows: str, part: int, sizes: Sequence[int], dtype: tf.DType
   ) -> OwnRows:
     """Returns which rows a part has if they go to parts by turns.

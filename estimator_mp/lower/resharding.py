@@ -15,8 +15,8 @@ from estimator_mp.capture.examples import Examples
 from estimator_mp.graph.frames import Frames
 from estimator_mp.lower.axis import Axis, op_name
 from estimator_mp.lower.size_tensors import SizeTensors
-from estimator_mp.pipeline import weight_products
-from estimator_mp.pipeline.weight_products import WeightProduct
+from estimator_mp.pipeline import batched_gradients
+from estimator_mp.pipeline.batched_gradients import BatchedGradient
 from estimator_mp.propagate.layouts import (
   MIRRORED,
   ONCE,
@@ -67,7 +67,7 @@ class Resharding:
     examples: Examples,
     mirror_of: Callable[[tf.Tensor, int], tf.Tensor],
     order_of: Callable[[tf.Operation], Sequence[int]] | None,
-    products: Mapping[str, WeightProduct],
+    batched: Mapping[str, BatchedGradient],
     waits_of: Callable[[tf.Operation, int], Sequence[str]],
   ):
     """Starts with nothing in parts; see `Instantiation` for the arguments.
@@ -83,7 +83,7 @@ class Resharding:
       examples: The examples of the batch.
       mirror_of: Returns what a replica has in place of what is computed once.
       order_of: Returns the order in which slices make what an op makes.
-      products: The products of which several slices make one.
+      batched: The gradients that several slices make at once.
       waits_of: Returns what the copy of an op in a part waits for.
     """
     self.copies: dict[tf.Operation, list[str]] = {}
@@ -101,7 +101,7 @@ class Resharding:
     self._examples = examples
     self._mirror_of = mirror_of
     self._order_of = order_of or (lambda op: range(len(axis.replicas[0])))
-    self._products = products
+    self._batched = batched
     self._waits_of = waits_of
     self._tensors: dict[tuple[object, ...], str] = {}
     self._pieces: dict[tuple[object, ...], list[str]] = {}
@@ -209,8 +209,8 @@ class Resharding:
     it sends one sum.
     """
     by_device = self._terms_by_device(tensor, own[0])
-    if tensor.name in self._products:
-      return self._sum_of_products(self._products[tensor.name], own)
+    if tensor.name in self._batched:
+      return self._sum_batched(self._batched[tensor.name], own)
     if len(by_device) < 2:
       with self._axis.on(tensor.op, own[0]):
         parts = [self.part(tensor, number) for number in own]
@@ -227,11 +227,11 @@ class Resharding:
     with self._axis.on(tensor.op, own[0]):
       return self._add(tensor, sums, "sum")
 
-  def _sum_of_products(self, product: WeightProduct, own: Sequence[int]) -> str:
-    """Returns the sum of a replica's products, of which several are one."""
-    op, joined = self._graph.get_operation_by_name(product.op), ""
+  def _sum_batched(self, gradient: BatchedGradient, own: Sequence[int]) -> str:
+    """Returns the sum of a gradient that several slices make at once."""
+    op, joined = self._graph.get_operation_by_name(gradient.op), ""
     reads = self._layouts.parts[op].reads
-    for group in weight_products.groups(self._order_of(op), product.group):
+    for group in batched_gradients.groups(self._order_of(op), gradient.group):
       numbers = [own[place] for place in group]
       with self._axis.on(op, own[0]):
         operands = []
@@ -283,7 +283,7 @@ class Resharding:
     if len(parts) == 1:
       return parts[0]
     if layout.partition.is_cyclic:
-      return self._by_turns(tensor, layout, parts)
+      return self._concat_cyclic(tensor, layout, parts)
     return self._axis.definitions.add(
       "ConcatV2",
       f"concat/{tensor.op.name}",
@@ -293,7 +293,7 @@ class Resharding:
       Tidx=tf.int32,
     )
 
-  def _by_turns(
+  def _concat_cyclic(
     self, tensor: tf.Tensor, layout: Shard, parts: Sequence[str]
   ) -> str:
     """Returns a tensor of which parts have rows by turns."""
@@ -498,7 +498,9 @@ class Resharding:
     numbers = self._axis.numbers if numbers is None else numbers
     count = len(numbers)
     if shard.partition.is_cyclic:
-      return [self._turn(whole, tensor, part, count, name) for part in numbers]
+      return [
+        self._slice_cyclic(whole, tensor, part, count, name) for part in numbers
+      ]
     sizes = [
       self.sizes.size(shard.partition.size_of(number), number)
       for number in numbers
@@ -518,7 +520,7 @@ class Resharding:
     stem = split.rpartition(":")[0]
     return [f"{stem}:{place}" for place in range(count)]
 
-  def _turn(
+  def _slice_cyclic(
     self, whole: str, tensor: tf.Tensor, part: int, count: int, name: str
   ) -> str:
     """Returns the rows that a part has by turns."""

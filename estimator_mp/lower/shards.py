@@ -16,7 +16,7 @@ from estimator_mp.graph import (
   placed_ops,
 )
 from estimator_mp.graph.definitions import Definitions
-from estimator_mp.propagate.splits import ByTurns, Shard
+from estimator_mp.propagate.splits import CyclicShard, Shard
 
 import numpy as np
 import tensorflow as tf
@@ -99,7 +99,7 @@ class Shards:
     split = None if handle is None else self.splits.get(handle.op)
     if handle is None or split is None:
       return [variable]
-    if isinstance(split, ByTurns):
+    if isinstance(split, CyclicShard):
       self._let_load(variable, split)
       return [variable]
     if handle.name not in made:
@@ -262,7 +262,7 @@ def _load(
       f"{name}.load(value) got the shape {list(whole.shape)}; pass "
       f"{shape.as_list()}"
     )
-  if isinstance(split, ByTurns):
+  if isinstance(split, CyclicShard):
     parts = [whole[i :: len(writes)] for i in range(len(writes))]
   else:
     parts = np.split(whole, split.offsets[1:], split.axis)

@@ -7,7 +7,7 @@ clip them, is done with their sums, and so is no part of slices.
 import dataclasses
 from collections.abc import Callable, Iterable
 
-from estimator_mp.graph import draws, op_types
+from estimator_mp.graph import op_types, random_ops
 from estimator_mp.plan.step_graph import StepGraph
 from estimator_mp.propagate.layouts import SLICE, Partition, Shard
 from estimator_mp.propagate.propagation import Propagation, is_without_state
@@ -35,7 +35,7 @@ class Options:
     """Whether slices draw random numbers of their own in place of an op."""
     if not self.draws_per_slice:
       return False
-    return draws.may_differ(op.node_def) or op.type in op_types.SEED_INPUTS
+    return random_ops.may_differ(op.node_def) or op.type in op_types.SEED_INPUTS
 
 
 def over_slices(step: StepGraph, options: Options) -> Propagation:

@@ -16,7 +16,7 @@ from estimator_mp.config.split_rules import (
 from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.plan.purpose import Purpose
 from estimator_mp.plan.split_plan import Gather
-from estimator_mp.propagate.splits import ByTurns, Shard, even_sizes
+from estimator_mp.propagate.splits import CyclicShard, Shard, even_sizes
 
 import tensorflow as tf
 
@@ -158,7 +158,7 @@ def _split_of(variable: tf.Operation, rule: SplitRule, num_parts: int) -> Shard:
       f"{num_parts} entries, or None to keep it whole"
     )
   sizes = even_sizes(size, num_parts)
-  return ByTurns(0, sizes) if rule[1] == "mod" else Shard(axis, sizes)
+  return CyclicShard(0, sizes) if rule[1] == "mod" else Shard(axis, sizes)
 
 
 def _on_one_device_each(

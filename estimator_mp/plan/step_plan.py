@@ -16,8 +16,8 @@ from typing import Any
 from estimator_mp import json_values
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.config.schedules.schedule import Schedule
+from estimator_mp.pipeline.batched_gradients import BatchedGradient
 from estimator_mp.pipeline.cells import Pass
-from estimator_mp.pipeline.weight_products import WeightProduct
 from estimator_mp.plan.batch_report import Segments
 from estimator_mp.plan.reshards import Reshard
 from estimator_mp.plan.split_plan import SplitPlan
@@ -47,7 +47,7 @@ class StepPlan:
     passes: For each segment, the pass of each op of a slice.
     edges: What ops wait for, where that is not what the graph says.
     deferred: What is to be over before somebody sees what an op makes.
-    products: The gradients that several slices make at once, by the tensors.
+    batched: The gradients that several slices make at once, by the tensors.
     recomputed: The ops that compute activations again, by those that they
       repeat.
     kept: The micro-batches of a replica whose activations are kept anyway.
@@ -73,7 +73,7 @@ class StepPlan:
   passes: tuple[Mapping[str, Pass], ...]
   edges: Mapping[str, tuple[str, ...]]
   deferred: Mapping[str, tuple[str, ...]]
-  products: Mapping[str, WeightProduct]
+  batched: Mapping[str, BatchedGradient]
   recomputed: Mapping[str, str]
   kept: tuple[int, ...]
   reshards: tuple[Reshard, ...]

@@ -45,7 +45,7 @@ class Shard:
 
 
 @dataclasses.dataclass(frozen=True)
-class ByTurns(Shard):
+class CyclicShard(Shard):
   """How a table is split whose row r is on device r % N, as its row r // N.
 
   Only handles of variables are split so. Their readers get rows that were

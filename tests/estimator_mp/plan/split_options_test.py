@@ -4,7 +4,7 @@ from estimator_mp.config import sharding_options, split_rules
 from estimator_mp.graph import op_types
 from estimator_mp.plan import split_options
 from estimator_mp.plan.split_plan import Gather
-from estimator_mp.propagate.splits import ByTurns, Shard
+from estimator_mp.propagate.splits import CyclicShard, Shard
 from tests.estimator_mp import graph_case
 
 import tensorflow as tf
@@ -37,7 +37,7 @@ class RulesTest(graph_case.GraphCase):
     found = self._splits(("net/out", None), ("net", "mod"))
     slot = {"net/out/slot": None}
     self.assertEqual(
-      found, {"net": ByTurns(0, (5, 5)), "net/out": None, **slot}
+      found, {"net": CyclicShard(0, (5, 5)), "net/out": None, **slot}
     )
 
   def test_words_name_axes(self):

@@ -1,6 +1,6 @@
 """Weight products: gradients that several micro-batches make at once."""
 
-from estimator_mp.pipeline import weight_products
+from estimator_mp.pipeline import batched_gradients
 from tests.estimator_mp import graph_case
 
 import tensorflow as tf
@@ -19,7 +19,9 @@ class PlanTest(graph_case.GraphCase):
   def _plan(self, gradient, mode="auto", count=16):
     ops = self.ops()
     stages = dict.fromkeys(ops, 0)
-    return weight_products.plan_product(gradient, mode, count, {*ops}, stages)
+    return batched_gradients.plan_gradient(
+      gradient, mode, count, {*ops}, stages
+    )
 
   @parameterized.named_parameters(
     ("as_many_as_have_the_bytes_of_the_gradient", 64, 1024, 1024, 8),

@@ -1,4 +1,4 @@
-"""Weight products: gradients that several micro-batches make at once.
+"""Batched weight gradients: those that several micro-batches make at once.
 
 The gradient of W in y = x W is x^T dy. Where x and dy of several micro-batches
 are there, its sum over them is one product of a longer inner dimension,
@@ -21,7 +21,7 @@ import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True)
-class WeightProduct:
+class BatchedGradient:
   """A gradient that is a product, of the first micro-batch.
 
   Attributes:
@@ -35,7 +35,7 @@ class WeightProduct:
   axes: tuple[int, int]
 
 
-def plan_product(
+def plan_gradient(
   gradient: tf.Tensor,
   mode: str,
   count: int,
@@ -43,7 +43,7 @@ def plan_product(
   stages: Mapping[tf.Operation, int],
   waits: Waits = AS_THEY_ARE,
   num_slices: int = 1,
-) -> WeightProduct | None:
+) -> BatchedGradient | None:
   """Returns how a gradient is made of several micro-batches at once, if it is.
 
   Both operands of all but the last micro-batch of a group are kept for it. That
@@ -73,7 +73,7 @@ def plan_product(
   )
   first, second = map(op.get_attr, ("transpose_a", "transpose_b"))
   axes = (0 if first else 1, 1 if second else 0)
-  return WeightProduct(op.name, group, axes) if group > 1 else None
+  return BatchedGradient(op.name, group, axes) if group > 1 else None
 
 
 def _source(op: tf.Operation) -> tf.Operation:

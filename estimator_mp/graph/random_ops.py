@@ -1,4 +1,4 @@
-"""Draws: random numbers of each micro-batch's own.
+"""Random ops: numbers of each micro-batch's own.
 
 A clone draws the numbers of the first micro-batch unless its seed differs:
 
