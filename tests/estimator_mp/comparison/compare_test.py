@@ -360,7 +360,7 @@ class PartingTest(parameterized.TestCase):
       for i in range(3):
         net = _dense(net, 16, f"layer_{i}")
       loss = parts.mean_loss(labels, _dense(net, 1, "last", None))
-      return parts.spec(mode, loss, v1.train.GradientDescentOptimizer(20.0))
+      return parts.spec(mode, loss, v1.train.GradientDescentOptimizer(4.0))
 
     compared = estimator_mp.compare(model_fn, _input_fn, _TWO, 20)
     self.assertFalse(compared.ok)
