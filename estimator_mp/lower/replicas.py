@@ -21,12 +21,11 @@ from collections.abc import (
   Sequence,
 )
 
-from compat.private import graph_edits, graph_reads
+from compat.private import graph_edits
 from estimator_mp import devices as devices_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import sharding_config
-from estimator_mp.graph import clones as clones_lib
-from estimator_mp.graph import colocation, op_types
+from estimator_mp.graph import clones, colocation, op_types
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph import variables as variables_lib
 from estimator_mp.lower import mirroring, replica_sums
@@ -62,25 +61,14 @@ class Replicas:
     self._config = config
     self.count = count
     self._device_of = [_device_map(mesh, r) for r in range(self.count)]
+    self._clones = clones.Clones(self._device_of[1:])
     self._is_mirrored = config.variables == "mirrored" and self.count > 1
     self.variables: list[tf.Operation] = []
     self._part: set[tf.Operation] = set()  # With all that is made of them.
     self._spread: set[tf.Operation] = set()
     self._made: set[tf.Operation] = set()  # For replicas.
-    self._clones = clones_lib.Clones(
-      [
-        clones_lib.Home(f"replica_{r}", self._device_of[r])
-        for r in range(1, self.count)
-      ]
-    )
     # Each replica's own updates, made of sums that each has.
     self._sums: set[str] = set()
-    self._updates = clones_lib.Clones(
-      [
-        self._clones.home(r - 1, f"replica_{r}/update", self._device_of[r])
-        for r in range(1, self.count)
-      ]
-    )
     # Or else each variable's update in one replica, made of a sum there.
     self._zero: zero.ZeroShards | None = None
     if config.optimizer_state == "sharded":
@@ -122,7 +110,7 @@ class Replicas:
     own = [op for op in ops if op not in self._spread]
     new = mirrors_lib.find_mirrored(own, self._part)
     variables = op_types.variables_of(new)
-    self._copy(self._clones, variables)
+    self._copy(variables, "replica_{}")
     if self._zero is not None:
       self._zero, devices = self._zero.with_variables(
         variables, self._device_of
@@ -131,22 +119,18 @@ class Replicas:
       for variable in variables:
         self._drop_mirror(variable.outputs[0], self._zero.of(variable))
     rest = [op for op in new if not op_types.is_variable(op)]
-    self._copy(self._clones, rest)
+    self._copy(rest, "replica_{}")
     self._part.update(new)
     self.variables += variables
 
-  def _copy(
-    self, clones: clones_lib.Clones, ops: Sequence[tf.Operation]
-  ) -> None:
-    graph = tf.compat.v1.get_default_graph()
-    num_ops = graph_reads.num_ops(graph)
-    clones.add(ops)
-    self._made.update(graph_reads.ops_after(graph, num_ops))
+  def _copy(self, ops: Sequence[tf.Operation], scope: str) -> None:
+    self._clones.add(ops, scope)
+    self._made.update(x for op in ops for x in self._clones.ops(op))
 
   def _drop_mirror(self, handle: tf.Tensor, shard: int) -> None:
     """Lets the replica that a variable has moved to read it itself."""
     if shard:
-      handles = self._clones.of(handle)
+      handles = [*self._clones.of(handle)]
       handles[shard - 1] = handle
       self._clones.pair(handle, handles)
 
@@ -257,7 +241,7 @@ class Replicas:
       strict=True,
     ):
       if copies[0] is not tensor:  # As the shape of a table is.
-        self._updates.pair(tensor, copies)
+        self._clones.pair(tensor, copies)
         self._sums.add(tensor.name)
 
   def keep_equal(
@@ -294,7 +278,7 @@ class Replicas:
     handles = [variable.outputs[0] for variable in self.variables]
     return [
       mirrors_lib.Mirrored(
-        handle.op, [x for x in self._updates.of(handle) if x is not handle]
+        handle.op, [x for x in self._clones.of(handle) if x is not handle]
       )
       for handle in handles
     ]
@@ -314,12 +298,9 @@ class Replicas:
   ) -> dict[tf.Operation, list[tf.Operation]]:
     """Lets replicas make the updates that they can make themselves."""
     found = replica_updates.find_updates(rest, self.variables, self._sums)
-    self._copy(self._updates, found.ops)
+    self._copy(found.ops, "replica_{}/update")
     self.variables += found.slots
-    return {
-      op: [self._updates.op(r, op) for r in range(self.count - 1)]
-      for op in found.writes
-    }
+    return {op: self._clones.ops(op) for op in found.writes}
 
 
 def _move(devices: Mapping[tf.Operation, str]) -> None:
