@@ -1,17 +1,12 @@
-"""Sparse aggregation: the sum of `IndexedSlices` of several replicas.
+"""Sparse aggregation: the sum of `IndexedSlices` of several devices.
 
 An embedding lookup has a gradient of the rows that were looked up; the dense
 one would be as large as the table. The sum of such gradients is the list of
 all their rows, as optimizers sum rows that occur several times.
-
-Every replica gets the rows of all the others, each as often as it is listed: a
-clip by the global norm takes the norm of the listed rows, so that duplicates
-count apart, as they do without replicas.
 """
 
 from collections.abc import Sequence
 
-from estimator_mp.graph import placed_ops
 from estimator_mp.graph.gradient import Gradient
 
 import tensorflow as tf
@@ -58,40 +53,3 @@ def dense(gradient: Gradient) -> tf.Tensor:
     )
   rows = tf.cast(gradient.dense_shape[0], tf.int64)
   return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, rows)
-
-
-def sum_on(device: str, parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
-  """Returns the sum of sparse gradients on one device.
-
-  Args:
-    device: The device.
-    parts: Gradients of one variable, those of the first slices first.
-  """
-  (total,) = placed_ops.on_each([device], concatenate, [parts])
-  return total
-
-
-def sum_rows(
-  per_replica: Sequence[tf.IndexedSlices], devices: Sequence[str]
-) -> list[tf.IndexedSlices]:
-  """Sums the sparse gradients of one variable over replicas.
-
-  Args:
-    per_replica: The gradient of every replica, on the replica's device: all
-      rows of `IndexedSlices` count apart.
-    devices: The device of each replica.
-
-  Returns:
-    For every replica the sum on its device: the same rows in the same order on
-    each.
-  """
-  sums = []
-  with tf.compat.v1.name_scope("reduce_slices"):
-    for slices, device in zip(per_replica, devices, strict=True):
-      total = sum_on(device, per_replica)
-      # The replica's own, so that the shape of the table does not travel.
-      own_shape = slices.dense_shape
-      if own_shape is None:
-        own_shape = total.dense_shape
-      sums.append(tf.IndexedSlices(total.values, total.indices, own_shape))
-  return sums

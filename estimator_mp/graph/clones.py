@@ -31,6 +31,15 @@ class Clones:
     self._ops: list[dict[tf.Operation, tf.Operation]] = [{} for _ in device_of]
     self._paired: dict[str, Sequence[tf.Tensor]] = {}
 
+  @property
+  def made(self) -> set[tf.Operation]:
+    """All clones of ops."""
+    return {op for own in self._ops for op in own.values()}
+
+  def __contains__(self, tensor: tf.Tensor) -> bool:
+    """Whether there is something for each clone in place of a tensor."""
+    return tensor.name in self._paired or tensor.op in self._ops[0]
+
   def pair(self, tensor: tf.Tensor, copies: Sequence[tf.Tensor]) -> None:
     """Says what stands for a tensor in each clone.
 

@@ -30,7 +30,7 @@ from estimator_mp.plan import gradient_sums, update_reads
 from estimator_mp.plan.late_waits import LateWaits
 from estimator_mp.plan.step_graph import Fetch, StepGraph
 from estimator_mp.plan.step_plan import StepPlan
-from estimator_mp.propagate.layouts import ONCE, Layout, Layouts, Shard
+from estimator_mp.propagate.layouts import ONCE, Layout, Layouts
 
 import tensorflow as tf
 
@@ -248,26 +248,9 @@ class Lowering:
     read = [x for x in reads if x.tensor.name in made.of_replicas]
     in_rounds = sorted(read, key=lambda x: x.round)
     for _, of_round in itertools.groupby(in_rounds, lambda x: x.round):
-      planned: list[gradient_sums.GradientSum] = []
-      added = []
-      for x in of_round:
-        parts = made.of_replicas[x.tensor.name]
-        if isinstance(x.layout, Shard):
-          planned.append(replicas.plan_rows(x.variable, parts))
-          totals[x.tensor.name] = replicas.gather(
-            x.variable, parts, x.layout.axis
-          )
-        else:
-          added.append(x)
-      if added:
-        names = [x.tensor.name for x in added]
-        of_names = [made.of_replicas[name] for name in names]
-        variables = [x.variable for x in added]
-        sums = replicas.plan_sums(variables, of_names, range(len(added)))
-        summed = replicas.sum(of_names, sums)
-        totals.update(zip(names, summed, strict=True))
-        planned += sums
-      self.sums.append(tuple(planned))
+      planned, found = replicas.aggregate([*of_round], made.of_replicas)
+      totals |= found
+      self.sums.append(planned)
     made.read_aggregated(totals)
 
   def _order_of_sums(self, op: tf.Operation) -> Sequence[int]:

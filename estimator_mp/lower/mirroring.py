@@ -13,15 +13,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from compat.private import graph_edits
 from estimator_mp.graph import op_types, placed_ops, traversal
 from estimator_mp.graph import variables as variables_lib
+from estimator_mp.graph.definitions import Definitions
 from estimator_mp.replicas import mirrors
-from estimator_mp.replicas.mirrors import Way
+from estimator_mp.replicas.mirrors import Mirrors, Way
 
 import tensorflow as tf
 
 
 def with_mirrors(
   spec: tf.estimator.EstimatorSpec,
-  mirrored: Sequence[mirrors.Mirrored],
+  mirrored: Mirrors,
   forward: Collection[tf.Operation],
   repeated: Mapping[tf.Operation, Sequence[tf.Operation]],
 ) -> tf.estimator.EstimatorSpec:
@@ -29,7 +30,7 @@ def with_mirrors(
 
   Args:
     spec: The spec whose `train_op` updates the variables.
-    mirrored: The variables, of the default graph.
+    mirrored: The mirrors of variables of the default graph.
     forward: Ops that do not write unless their type says so.
     repeated: The writes that replicas make themselves: the ops that do so.
   """
@@ -51,7 +52,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
 
   def __init__(
     self,
-    mirrored: Sequence[mirrors.Mirrored],
+    mirrored: Mirrors,
     forward: Collection[tf.Operation],
     repeated: Mapping[tf.Operation, Sequence[tf.Operation]],
   ):
@@ -73,7 +74,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
     # Ops that no step runs, and that need not wait for a copy of each step.
     self._alone: set[tf.Operation] = set()
     with placed_ops.apart_from_caller("mirror"):
-      everything = [copy for entry in mirrored for copy in _copies(entry)]
+      everything = [x for op in mirrored for x in _copies(op, mirrored[op])]
       self._copy_all = _join(everything, "")
     self._alone.update(everything)
 
@@ -138,7 +139,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
       writes = mirrors.find_writes(new, self._mirrored)
     if writes:
       raise RuntimeError(
-        f"{writes[0].op.name} writes {writes[0].variables[0].variable.name}, "
+        f"{writes[0].op.name} writes {writes[0].variables[0].name}, "
         "but was made after the graph was finalized, so the replicas would "
         "keep the old value; make it in model_fn or in a hook's begin()"
       )
@@ -156,28 +157,36 @@ class MirrorHook(tf.estimator.SessionRunHook):
       ops, self._mirrored, self._forward, self._step, self._repeated
     )
     self._writes += writes
-    followed = [write for write in writes if write.way is not Way.FIRST]
-    waiting = self._waiting_for([write.op for write in followed])
+    waiting = self._waiting_for(
+      [write.op for write in writes if write.way is not Way.FIRST]
+    )
     following: dict[tf.Operation, Sequence[tf.Operation]] = {}
     with placed_ops.apart_from_caller("mirror"):
       for write in writes:
-        if write.way is Way.FIRST:
-          self._write_first(write)
-          continue
         copies = self._repeated.get(write.op)
+        if write.way is Way.FIRST:
+          self._write_first(write, copies)
+          continue
         if copies is None:
-          copies = _copies_after(write)
+          after = _ends(write.op)
+          copies = [
+            copy
+            for variable in write.variables
+            for copy in _copies(
+              variable, self._mirrored[variable], write.rows, after
+            )
+          ]
         for other in waiting[write.op]:
           graph_edits.add_control_inputs(other, copies)
         following[write.op] = copies
-      each_step = {
-        entry.variable: entry
+      each_step = dict.fromkeys(
+        variable
         for write in writes
         if write.way is Way.EACH_STEP
-        for entry in write.variables
-      }
-      for entry in each_step.values():
-        self._copy_in_each_step(entry)
+        for variable in write.variables
+      )
+      for variable in each_step:
+        self._copy_in_each_step(variable)
     return following
 
   def _waiting_for(
@@ -190,34 +199,36 @@ class MirrorHook(tf.estimator.SessionRunHook):
         waiting[before].append(op)
     return waiting
 
-  def _write_first(self, write: mirrors.Write) -> None:
+  def _write_first(
+    self, write: mirrors.Write, repeated: Sequence[tf.Operation] | None
+  ) -> None:
     """Lets a write wait for its mirrors."""
-    first = self._repeated.get(write.op) or [
+    first = repeated or [
       _made_again(write.op, mirror)
-      for entry in write.variables
-      for mirror in entry.mirrors
+      for variable in write.variables
+      for mirror in self._mirrored[variable]
     ]
     graph_edits.add_control_inputs(write.op, first)
     if write.op not in self._step:
       self._alone.update(first)
 
-  def _copy_in_each_step(self, entry: mirrors.Mirrored) -> None:
+  def _copy_in_each_step(self, variable: tf.Operation) -> None:
     """Lets all that a step does with mirrors wait for copies.
 
     The writes of the step itself come after, as they do in replica 0. Those
     that may give a variable its first value do not: there is nothing to copy
     before.
     """
+    own = self._mirrored[variable]
     readers = [
-      [x for x in mirror.consumers() if x not in self._alone]
-      for mirror in entry.mirrors
+      [x for x in mirror.consumers() if x not in self._alone] for mirror in own
     ]
-    copies = _copies(entry)
+    copies = _copies(variable, own)
     for copy, of_mirror in zip(copies, readers, strict=True):
       for reader in of_mirror:
         graph_edits.add_control_inputs(reader, [copy])
     for write in self._writes:
-      if entry in write.variables and self._has_value(write.op):
+      if variable in write.variables and self._has_value(write.op):
         graph_edits.add_control_inputs(write.op, copies)
 
   def _has_value(self, write: tf.Operation) -> bool:
@@ -229,34 +240,15 @@ class MirrorHook(tf.estimator.SessionRunHook):
 def _made_again(op: tf.Operation, mirror: tf.Tensor) -> tf.Operation:
   """Returns an op that does to a mirror what another does to its variable."""
   (state,) = variables_lib.written_states(op)
-  # A reference also says what is to be done before.
-  before = [] if op_types.is_variable(state.op) else [state.op]
-  with (
-    tf.compat.v1.device(mirror.device),
-    tf.control_dependencies([*op.control_inputs, *before]),
-  ):
-    return op.graph.create_op(
-      op.type,
-      [mirror if tensor is state else tensor for tensor in op.inputs],
-      [tensor.dtype for tensor in op.outputs],
-      [tensor.dtype for tensor in op.inputs],
-      op.name,
-      {
-        name: value
-        for name, value in op.node_def.attr.items()
-        if not name.startswith("_")
-      },
+  definitions = Definitions(op.graph)
+  with definitions.on(mirror.device):
+    made = definitions.copy(
+      op,
+      f"estimator_mp/mirror/{op.name}",
+      [mirror.name if x is state else x.name for x in op.inputs],
+      [x.name for x in op.control_inputs],
     )
-
-
-def _copies_after(write: mirrors.Write) -> list[tf.Operation]:
-  """Returns the ops that copy what an op has written to the mirrors."""
-  after = _ends(write.op)
-  return [
-    copy
-    for entry in write.variables
-    for copy in _copies(entry, write.rows, after)
-  ]
+  return definitions.import_into_graph()[made.rpartition(":")[0]]
 
 
 def _ends(write: tf.Operation) -> list[tf.Operation]:
@@ -273,15 +265,14 @@ def _ends(write: tf.Operation) -> list[tf.Operation]:
 
 
 def _copies(
-  entry: mirrors.Mirrored,
+  variable: tf.Operation,
+  own: Sequence[tf.Tensor],
   rows: tf.Tensor | None = None,
   after: Sequence[tf.Operation] = (),
 ) -> list[tf.Operation]:
   """Returns the ops that copy a variable, or rows of it, to its mirrors."""
-  source = entry.variable.outputs[0]
-  if source.dtype != tf.resource:
-    return _copies_of_reference(entry, after)
-  dtype = tf.dtypes.as_dtype(entry.variable.get_attr("dtype"))
+  source = variable.outputs[0]
+  dtype = tf.dtypes.as_dtype(variable.get_attr("dtype"))
   with tf.control_dependencies(after), tf.compat.v1.device(source.device):
     if rows is None:
       value = tf.raw_ops.ReadVariableOp(resource=source, dtype=dtype)
@@ -290,7 +281,7 @@ def _copies(
         resource=source, indices=rows, dtype=dtype
       )
   copies = []
-  for mirror in entry.mirrors:
+  for mirror in own:
     with tf.compat.v1.device(mirror.device):
       if rows is None:
         copy = tf.raw_ops.AssignVariableOp(resource=mirror, value=value)
@@ -299,21 +290,6 @@ def _copies(
           resource=mirror, indices=rows, updates=value
         )
       copies.append(copy)
-  return copies
-
-
-def _copies_of_reference(
-  entry: mirrors.Mirrored, after: Sequence[tf.Operation]
-) -> list[tf.Operation]:
-  """Returns the ops that copy a v1 variable to its mirrors."""
-  source = entry.variable.outputs[0]
-  copies = []
-  with tf.control_dependencies(after):
-    with tf.compat.v1.device(source.device):
-      value = tf.identity(source)
-    for mirror in entry.mirrors:
-      with tf.compat.v1.device(mirror.device):
-        copies.append(tf.raw_ops.Assign(ref=mirror, value=value).op)
   return copies
 
 

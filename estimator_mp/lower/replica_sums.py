@@ -3,18 +3,18 @@
 import dataclasses
 from collections.abc import Sequence
 
-from estimator_mp.collectives import all_reduce, buckets, compression, sparse
-from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.collectives import all_reduce, buckets, compression
+from estimator_mp.graph.gradient import Reduce
 from estimator_mp.plan import gradient_sums
 
 import tensorflow as tf
 
 
 def sum_over_replicas(
-  parts: Sequence[Sequence[gradient_lib.Gradient]],
+  parts: Sequence[Sequence[tf.Tensor]],
   sums: Sequence[gradient_sums.GradientSum],
-) -> list[list[gradient_lib.Gradient]]:
-  """Sums the gradients of one request over replicas.
+) -> list[list[tf.Tensor]]:
+  """Sums the gradients of one round over replicas.
 
   Args:
     parts: For every gradient that of each replica.
@@ -24,37 +24,25 @@ def sum_over_replicas(
     For every gradient its sums: one on the device of each replica, or only that
     of the receiver.
   """
-  totals: dict[int, list[gradient_lib.Gradient]] = {}
-  dense: dict[tuple[str, ...], list[gradient_sums.GradientSum]] = {}
+  totals: dict[int, list[tf.Tensor]] = {}
+  for_each: dict[tuple[str, ...], list[gradient_sums.GradientSum]] = {}
   for found in sums:
-    index = found.bucket.gradients[0]
-    if found.receiver is not None:
-      device = found.devices[found.receiver]
-      totals[index] = [_sum_on(device, parts[index])]
-    elif found.kind is gradient_sums.GradientKind.ROWS:
-      totals[index] = [*sparse.sum_rows(parts[index], found.devices)]
-    else:
-      dense.setdefault(found.devices, []).append(found)
-  for of_devices in dense.values():
+    if found.receiver is None:
+      for_each.setdefault(found.devices, []).append(found)
+      continue
+    (index,) = found.bucket.gradients
+    with tf.compat.v1.device(found.devices[found.receiver]):
+      totals[index] = [tf.add_n(parts[index])]
+  for of_devices in for_each.values():
     totals |= _sum_in_buckets(parts, of_devices)
   return [totals[index] for index in range(len(parts))]
 
 
-def _sum_on(
-  device: str, parts: Sequence[gradient_lib.Gradient]
-) -> gradient_lib.Gradient:
-  """Returns the sum of a gradient on one device."""
-  if isinstance(parts[0], tf.IndexedSlices):
-    return sparse.sum_on(device, parts)
-  with tf.compat.v1.device(device):
-    return tf.add_n(parts)
-
-
 def _sum_in_buckets(
-  parts: Sequence[Sequence[gradient_lib.Gradient]],
+  parts: Sequence[Sequence[tf.Tensor]],
   sums: Sequence[gradient_sums.GradientSum],
-) -> dict[int, list[gradient_lib.Gradient]]:
-  """Returns the sums of dense gradients that have the same devices."""
+) -> dict[int, list[tf.Tensor]]:
+  """Returns the sums of gradients that have the same devices."""
   indices = sorted({i for found in sums for i in found.bucket.gradients})
   number = {index: n for n, index in enumerate(indices)}
   totals = buckets.reduce_in_buckets(
@@ -70,7 +58,7 @@ def _sum_in_buckets(
   return dict(zip(indices, map(list, zip(*totals, strict=True)), strict=True))
 
 
-def _reduce(found: gradient_sums.GradientSum) -> gradient_lib.Reduce:
+def _reduce(found: gradient_sums.GradientSum) -> Reduce:
   """Returns what sums one tensor on each device as planned."""
 
   def by_algorithm(

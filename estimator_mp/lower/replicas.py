@@ -26,10 +26,11 @@ from estimator_mp import devices as devices_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import sharding_config
 from estimator_mp.graph import clones, colocation, op_types
-from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph import variables as variables_lib
 from estimator_mp.lower import mirroring, replica_sums
 from estimator_mp.plan import gradient_sums
+from estimator_mp.plan.update_reads import UpdateRead
+from estimator_mp.propagate.layouts import Shard
 from estimator_mp.replicas import mirrors as mirrors_lib
 from estimator_mp.replicas import replica_updates, zero
 
@@ -63,31 +64,26 @@ class Replicas:
     self._device_of = [_device_map(mesh, r) for r in range(self.count)]
     self._clones = clones.Clones(self._device_of[1:])
     self._is_mirrored = config.variables == "mirrored" and self.count > 1
+    self._is_sharded = config.optimizer_state == "sharded"
     self.variables: list[tf.Operation] = []
-    self._part: set[tf.Operation] = set()  # With all that is made of them.
     self._spread: set[tf.Operation] = set()
-    self._made: set[tf.Operation] = set()  # For replicas.
-    # Each replica's own updates, made of sums that each has.
-    self._sums: set[str] = set()
-    # Or else each variable's update in one replica, made of a sum there.
-    self._zero: zero.ZeroShards | None = None
-    if config.optimizer_state == "sharded":
-      self._zero = zero.ZeroShards(self.count)
+    # Of each variable the replica that updates it for all, and of each sum of
+    # gradients that which gets it, if replicas do not update theirs.
+    self._shards: dict[tf.Operation, int] = {}
     self._shards_of_sums: dict[tf.Operation, int] = {}
 
   @property
   def mirrors(self) -> dict[str, tuple[str, ...]]:
     """The names of each mirrored variable's mirrors, by that of its op."""
     return {
-      entry.variable.name: tuple(mirror.name for mirror in entry.mirrors)
-      for entry in self._mirrored()
+      variable.name: tuple(handle.name for handle in handles)
+      for variable, handles in self._mirrored().items()
     }
 
   @property
   def zero_shards(self) -> dict[str, int]:
     """The replica that updates each variable, by the name of its op."""
-    shards = self._zero.shards if self._zero is not None else {}
-    return {variable.name: shard for variable, shard in shards.items()}
+    return {variable.name: shard for variable, shard in self._shards.items()}
 
   def spread(self, variables: Iterable[tf.Operation]) -> None:
     """Enters variables that are there once, on whichever replica's device.
@@ -102,37 +98,27 @@ class Replicas:
     """Mirrors variables, and whatever is computed from variables alone.
 
     Args:
-      ops: The ops that the first micro-batch reads and that do not differ
-        between micro-batches, in the order of the graph.
+      ops: The ops that slices read and that do not differ between slices, in
+        the order of the graph; none of a loop.
     """
     if not self._is_mirrored:
       return
-    own = [op for op in ops if op not in self._spread]
-    new = mirrors_lib.find_mirrored(own, self._part)
-    variables = op_types.variables_of(new)
-    self._copy(variables, "replica_{}")
-    if self._zero is not None:
-      self._zero, devices = self._zero.with_variables(
-        variables, self._device_of
-      )
+    found = mirrors_lib.find_mirrored(
+      [op for op in ops if op not in self._spread]
+    )
+    self.variables = op_types.variables_of(found)
+    self._clones.add(self.variables, "replica_{}")
+    if self._is_sharded:
+      self._shards, devices = zero.divide(self.variables, self._device_of)
       _move(devices)
-      for variable in variables:
-        self._drop_mirror(variable.outputs[0], self._zero.of(variable))
-    rest = [op for op in new if not op_types.is_variable(op)]
-    self._copy(rest, "replica_{}")
-    self._part.update(new)
-    self.variables += variables
-
-  def _copy(self, ops: Sequence[tf.Operation], scope: str) -> None:
-    self._clones.add(ops, scope)
-    self._made.update(x for op in ops for x in self._clones.ops(op))
-
-  def _drop_mirror(self, handle: tf.Tensor, shard: int) -> None:
-    """Lets the replica that a variable has moved to read it itself."""
-    if shard:
-      handles = [*self._clones.of(handle)]
-      handles[shard - 1] = handle
-      self._clones.pair(handle, handles)
+      for variable, shard in self._shards.items():
+        if shard:  # That replica reads it itself.
+          handle = variable.outputs[0]
+          handles = [*self._clones.of(handle)]
+          handles[shard - 1] = handle
+          self._clones.pair(handle, handles)
+    rest = [op for op in found if not op_types.is_variable(op)]
+    self._clones.add(rest, "replica_{}")
 
   def copy_of(self, tensor: tf.Tensor, replica: int) -> tf.Tensor:
     """Returns what a replica has in place of a tensor; itself if it is shared.
@@ -143,106 +129,68 @@ class Replicas:
     """
     return self._clones.of(tensor)[replica - 1] if replica else tensor
 
-  def plan_rows(
-    self, variable: tf.Operation, parts: Sequence[tf.Tensor]
-  ) -> gradient_sums.GradientSum:
-    """Returns who gets the rows of a sparse gradient that replicas have.
-
-    Args:
-      variable: The op of the variable that is updated by them.
-      parts: What each replica has.
-    """
-    receiver = None if self._zero is None else self._zero.of(variable)
-    return gradient_sums.plan_rows(variable, parts, receiver)
-
-  def gather(
-    self, variable: tf.Operation, parts: Sequence[tf.Tensor], axis: int
-  ) -> tf.Tensor:
-    """Returns the concatenation of what replicas have, for model_fn to go on.
-
-    Args:
-      variable: The op of the variable that is updated by it.
-      parts: What each replica has.
-      axis: Along which axis.
-    """
-    receivers: Sequence[int] = range(self.count)
-    if self._zero is not None:
-      receivers = [self._zero.of(variable)]
-    totals = []
-    for receiver in receivers:
-      with tf.compat.v1.device(parts[receiver].device):
-        totals.append(tf.concat(parts, axis, "gather"))
-    first, *others = totals
-    if self._zero is None:
-      self._pair(first, others)
-    else:
-      self._shards_of_sums[first.op] = receivers[0]
-    return first
-
-  def plan_sums(
+  def aggregate(
     self,
-    variables: Sequence[tf.Operation],
-    parts: Sequence[Sequence[gradient_lib.Gradient]],
-    made: Sequence[int],
-  ) -> tuple[gradient_sums.GradientSum, ...]:
-    """Decides how the gradients of one request are summed over replicas.
+    reads: Sequence[UpdateRead],
+    parts: Mapping[str, Sequence[tf.Tensor]],
+  ) -> tuple[tuple[gradient_sums.GradientSum, ...], dict[str, tf.Tensor]]:
+    """Aggregates what updates of one round read, for model_fn to go on with.
 
     Args:
-      variables: The op of each gradient's variable.
-      parts: For every gradient that of each replica.
-      made: When the backward pass makes each, compared with others.
+      reads: What they read.
+      parts: What each replica has of it, by the names of the plain tensors.
+
+    Returns:
+      How it is aggregated; and the results for replica 0, or for the one that
+      updates a variable for all, by the same names.
     """
-    if self.count == 1:
-      return ()
-    shards = [self._zero.of(x) if self._zero else 0 for x in variables]
-    have_mirrors = [x not in self._spread for x in variables]
-    described = map(
-      gradient_sums.describe, variables, parts, made, shards, have_mirrors
+    planned: list[gradient_sums.GradientSum] = []
+    totals: dict[str, tf.Tensor] = {}
+    added: list[UpdateRead] = []
+    for read in reads:
+      if not isinstance(read.layout, Shard):
+        added.append(read)
+        continue
+      own = parts[read.tensor.name]
+      receiver = self._receiver(read.variable)
+      planned.append(gradient_sums.plan_rows(read.variable, own, receiver))
+      joined = []
+      for part in own if receiver is None else [own[receiver]]:
+        with tf.compat.v1.device(part.device):
+          joined.append(tf.concat(own, read.layout.axis, "gather"))
+      totals[read.tensor.name] = self._enter(joined, receiver)
+    own_parts = [parts[read.tensor.name] for read in added]
+    sums = gradient_sums.plan_sums(
+      [
+        gradient_sums.describe(x.variable, own, self._receiver(x.variable))
+        for x, own in zip(added, own_parts, strict=True)
+      ],
+      self._config,
     )
-    return gradient_sums.plan_sums([*described], self._config)
+    receivers = {i: x.receiver for x in sums for i in x.bucket.gradients}
+    summed = replica_sums.sum_over_replicas(own_parts, sums)
+    for index, read in enumerate(added):
+      total = self._enter(summed[index], receivers[index])
+      totals[read.tensor.name] = total
+    return (*planned, *sums), totals
 
-  def sum(
-    self,
-    parts: Sequence[Sequence[gradient_lib.Gradient]],
-    planned: Sequence[gradient_sums.GradientSum],
-  ) -> list[gradient_lib.Gradient]:
-    """Returns the sums of gradients over replicas, for model_fn to go on with.
+  def _receiver(self, variable: tf.Operation) -> int | None:
+    """Returns the replica that updates a variable; None if each updates its."""
+    is_on_each = self._is_mirrored and variable not in self._spread
+    if is_on_each and not self._is_sharded:
+      return None
+    return self._shards.get(variable, 0)
 
-    Args:
-      parts: For every gradient that of each replica.
-      planned: The result of `plan_sums`.
-    """
-    if self.count == 1:
-      return [of_variable[0] for of_variable in parts]
-    totals = replica_sums.sum_over_replicas(parts, planned)
-    receivers = {
-      index: found.receiver
-      for found in planned
-      for index in found.bucket.gradients
-    }
-    for index, receiver in receivers.items():
-      first, *others = totals[index]
-      if receiver is None:
-        self._pair(first, others)
-      else:
-        tensors = tf.nest.flatten(first, expand_composites=True)
-        # Without the shape of a table, which is no sum.
-        self._shards_of_sums |= {x.op: receiver for x in tensors[:2]}
-    return [on_each[0] for on_each in totals]
-
-  def _pair(
-    self,
-    total: gradient_lib.Gradient,
-    others: Sequence[gradient_lib.Gradient],
-  ) -> None:
-    """Lets further replicas repeat updates with sums of their own."""
-    for tensor, *copies in zip(
-      *(tf.nest.flatten(x, expand_composites=True) for x in (total, *others)),
-      strict=True,
-    ):
-      if copies[0] is not tensor:  # As the shape of a table is.
-        self._clones.pair(tensor, copies)
-        self._sums.add(tensor.name)
+  def _enter(
+    self, totals: Sequence[tf.Tensor], receiver: int | None
+  ) -> tf.Tensor:
+    """Returns that of totals which model_fn goes on with."""
+    first, *others = totals
+    if receiver is None:
+      self._clones.pair(first, others)
+    else:
+      self._shards_of_sums[first.op] = receiver
+    return first
 
   def keep_equal(
     self,
@@ -259,7 +207,7 @@ class Replicas:
       return spec
     rest = self._rest(forward)
     repeated = {}
-    if self._zero is None:
+    if not self._is_sharded:
       repeated = self._repeat_updates(rest)
     else:
       # An op with a gradient beside it, as a transposed variable, stays.
@@ -268,39 +216,37 @@ class Replicas:
         op for op in rest if op_types.is_variable(op) or op.name not in beside
       ]
       devices = zero.devices_of_updates(
-        updates, self._zero.shards, self._device_of, self._shards_of_sums
+        updates, self._shards, self._device_of, self._shards_of_sums
       )
       _move(devices)
     return mirroring.with_mirrors(spec, self._mirrored(), forward, repeated)
 
-  def _mirrored(self) -> list[mirrors_lib.Mirrored]:
-    """Returns the variables that there are mirrors of, with these."""
+  def _mirrored(self) -> mirrors_lib.Mirrors:
+    """Returns the mirrors of each variable that has any."""
     handles = [variable.outputs[0] for variable in self.variables]
-    return [
-      mirrors_lib.Mirrored(
-        handle.op, [x for x in self._clones.of(handle) if x is not handle]
-      )
+    return {
+      handle.op: [x for x in self._clones.of(handle) if x is not handle]
       for handle in handles
-    ]
+    }
 
   def _rest(self, forward: Collection[tf.Operation]) -> list[tf.Operation]:
     """Returns the ops of replica 0 that are in no forward or backward pass."""
-    starts = set(variables_lib.initial_writes())
+    apart = {*variables_lib.initial_writes(), *self._clones.made}
     graph = tf.compat.v1.get_default_graph()
     return [
       op
       for op in graph.get_operations()
-      if op not in starts and op not in forward and op not in self._made
+      if op not in apart and op not in forward
     ]
 
   def _repeat_updates(
     self, rest: Sequence[tf.Operation]
   ) -> dict[tf.Operation, list[tf.Operation]]:
     """Lets replicas make the updates that they can make themselves."""
-    found = replica_updates.find_updates(rest, self.variables, self._sums)
-    self._copy(found.ops, "replica_{}/update")
-    self.variables += found.slots
-    return {op: self._clones.ops(op) for op in found.writes}
+    found = replica_updates.find_updates(rest, self.variables, self._clones)
+    self._clones.add(found, "replica_{}/update")
+    self.variables += op_types.variables_of(found)
+    return {op: self._clones.ops(op) for op in found if op_types.is_write(op)}
 
 
 def _move(devices: Mapping[tf.Operation, str]) -> None:

@@ -1,6 +1,6 @@
-"""Gradient sums: how replicas sum the gradients of one request, as data.
+"""Gradient sums: how replicas sum the gradients of a round, as data.
 
-    gradients of a request      g0 dense   g1 dense   g2 rows   g3 dense, large
+    gradients of a round        g0 dense   g1 dense   g2 rows   g3 dense, large
     what is summed at once      [g1 g0]               [g2]      [g3 .. | .. g3]
     by                          copy                  to_each   ring
 
@@ -10,7 +10,6 @@ the ops of it, and `observe` words it.
 """
 
 import dataclasses
-import enum
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -31,13 +30,6 @@ TO_ONE = "to_owner"
 _INDEX_BYTES = 4  # As compression sends them.
 
 
-class GradientKind(enum.Enum):
-  """The type of a gradient, and of its sum."""
-
-  DENSE = enum.auto()
-  ROWS = enum.auto()
-
-
 @dataclasses.dataclass(frozen=True)
 class GradientParts:
   """The gradient of one variable, of which each replica has a part.
@@ -47,26 +39,24 @@ class GradientParts:
     devices: The device of each replica's part. The same for all if the gradient
       is a constant, which is there once.
     dtype: The dtype of the gradient.
-    num_elements: The elements of the variable, where the graph knows them.
-    made: When the backward pass makes it, compared with others.
-    tensors: The names of the tensors of replica 0's part: one, or those of the
-      rows of a sparse gradient.
-    num_bytes: The bytes of these, where the graph knows them.
-    is_sparse: Whether the parts are rows.
-    updater: The replica that updates the variable, if one does so for all.
-    has_mirrors: Whether the replicas have copies of the variable, if any have.
+    num_elements: The elements of a part, where the graph knows them.
+    tensor: The name of replica 0's part.
+    receiver: The replica that gets the sum; None if each does.
   """
 
   variable: str
   devices: tuple[str, ...]
   dtype: tf.DType
   num_elements: int | None
-  made: int = 0
-  tensors: tuple[str, ...] = ()
-  num_bytes: int | None = None
-  is_sparse: bool = False
-  updater: int = 0
-  has_mirrors: bool = True
+  tensor: str
+  receiver: int | None = None
+
+  @property
+  def num_bytes(self) -> int | None:
+    """The bytes of a part, where the graph knows them."""
+    if self.num_elements is None:
+      return None
+    return self.num_elements * int(self.dtype.size)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,8 +65,7 @@ class GradientSum:
 
   Attributes:
     variables: The names of the variables whose gradients these are.
-    bucket: Which gradients of the request they are, or which piece.
-    kind: The type of the gradients, and of their sum.
+    bucket: Which gradients of the round they are, or which piece.
     devices: The device of each replica's part.
     receiver: The replica that gets the sum; None if each does.
     algorithm: One of `ALGORITHMS`, "to_each" or "to_owner".
@@ -92,7 +81,6 @@ class GradientSum:
 
   variables: tuple[str, ...]
   bucket: buckets.Bucket
-  kind: GradientKind
   devices: tuple[str, ...]
   receiver: int | None
   algorithm: str
@@ -129,47 +117,17 @@ class GradientSum:
 
 
 def describe(
-  variable: tf.Operation,
-  parts: Sequence[gradient_lib.Gradient],
-  made: int,
-  updater: int,
-  has_mirrors: bool = True,
+  variable: tf.Operation, parts: Sequence[tf.Tensor], receiver: int | None
 ) -> GradientParts:
   """Returns the plain description of a gradient.
 
   Args:
     variable: The op of the variable.
     parts: Each replica's gradient.
-    made: When the backward pass makes it, compared with others.
-    updater: The replica that updates the variable, if one does so for all.
-    has_mirrors: Whether the replicas have copies of the variable, if any have.
+    receiver: The replica that gets the sum; None if each does.
   """
-  first = parts[0]
   shape = gradient_lib.common_shape(0, parts)
-  tensors: Sequence[tf.Tensor] = (first,)
-  sizes = [shape.num_elements()]
-  is_sparse = isinstance(first, tf.IndexedSlices)
-  if is_sparse:
-    tensors = (first.values, first.indices)
-    sizes = [tensor.shape.num_elements() for tensor in tensors]
-  num_bytes = None
-  if None not in sizes:
-    num_bytes = sum(
-      size * tensor.dtype.size
-      for size, tensor in zip(sizes, tensors, strict=True)
-    )
-  return GradientParts(
-    variable.name,
-    tuple(map(_device_of, parts)),
-    first.dtype,
-    shape.num_elements(),
-    made,
-    tuple(tensor.name for tensor in tensors),
-    num_bytes,
-    is_sparse,
-    updater,
-    has_mirrors,
-  )
+  return _described(variable, parts, receiver, shape.num_elements())
 
 
 def plan_rows(
@@ -182,62 +140,56 @@ def plan_rows(
     parts: Each replica's rows.
     receiver: The replica that gets them; None if each does.
   """
-  first = parts[0]
   sizes = [x.shape.num_elements() for x in parts]  # Some may have one row more.
   most = None if None in sizes else max(sizes)
-  rows = GradientParts(
-    variable.name,
-    tuple(map(_device_of, parts)),
-    first.dtype,
-    most,
-    0,
-    (first.name,),
-    None if most is None else most * first.dtype.size,
-    is_sparse=True,
-    updater=receiver or 0,
-  )
+  rows = _described(variable, parts, receiver, most)
   algorithm = TO_EACH if receiver is None else TO_ONE
   return _sum_of_one(0, rows, receiver, algorithm)
 
 
-def _device_of(part: gradient_lib.Gradient) -> str:
-  """Returns where a gradient is."""
-  return str(getattr(part, "values", part).device)
+def _described(
+  variable: tf.Operation,
+  parts: Sequence[tf.Tensor],
+  receiver: int | None,
+  num_elements: int | None,
+) -> GradientParts:
+  devices = tuple(str(part.device) for part in parts)
+  first = parts[0]
+  return GradientParts(
+    variable.name, devices, first.dtype, num_elements, first.name, receiver
+  )
 
 
 def plan_sums(
   gradients: Sequence[GradientParts], config: ReplicaOptions
 ) -> tuple[GradientSum, ...]:
-  """Decides how the gradients of one request are summed over replicas.
+  """Decides how the gradients of one round are summed over replicas.
 
   Args:
-    gradients: The gradients, of several replicas.
-    config: How replicas are kept, and gradients summed.
+    gradients: The gradients, of several replicas, in the order in which the
+      backward pass makes them.
+    config: How gradients are summed.
 
   Returns:
-    The sums. Each gradient is in one of them, or all its pieces are. Those of
-    dense gradients that each replica gets come last, those of the same devices
-    one after the other, in the order in which the backward pass completes them.
+    The sums. Each gradient is in one of them, or all its pieces are. Those that
+    each replica gets come last, those of the same devices one after the other,
+    in the order in which the backward pass completes them.
 
   Raises:
     ValueError: If options are out of their range.
   """
-  is_for_each = (
-    config.variables == "mirrored" and config.optimizer_state == "replicated"
-  )
   found: list[GradientSum] = []
-  dense: dict[tuple[str, ...], list[int]] = {}
+  for_each: dict[tuple[str, ...], list[int]] = {}
   for index, gradient in enumerate(gradients):
     # A constant gradient is there once, in replica 0.
     is_apart = len(set(gradient.devices)) == len(gradient.devices)
-    if not (is_for_each and is_apart and gradient.has_mirrors):
-      found.append(_sum_of_one(index, gradient, gradient.updater, TO_ONE))
-    elif gradient.is_sparse:
-      found.append(_sum_of_one(index, gradient, None, TO_EACH))
+    if gradient.receiver is None and is_apart:
+      for_each.setdefault(gradient.devices, []).append(index)
     else:
-      dense.setdefault(gradient.devices, []).append(index)
-  for indices in dense.values():
-    found += _dense_sums(indices, gradients, config)
+      receiver = gradient.receiver or 0
+      found.append(_sum_of_one(index, gradient, receiver, TO_ONE))
+  for indices in for_each.values():
+    found += _sums_for_each(indices, gradients, config)
   return tuple(found)
 
 
@@ -248,27 +200,25 @@ def _sum_of_one(
   return GradientSum(
     (gradient.variable,),
     buckets.Bucket((index,), gradient.dtype),
-    GradientKind.ROWS if gradient.is_sparse else GradientKind.DENSE,
     gradient.devices,
     receiver,
     algorithm,
-    tensors=gradient.tensors,
+    tensors=(gradient.tensor,),
   ).of_size(gradient.num_bytes)
 
 
-def _dense_sums(
+def _sums_for_each(
   indices: Sequence[int],
   gradients: Sequence[GradientParts],
   config: ReplicaOptions,
 ) -> Iterator[GradientSum]:
-  """Yields the sums of dense gradients that have the same devices."""
+  """Yields the sums of gradients that have the same devices."""
   of_devices = [gradients[index] for index in indices]
-  made = [gradient.made for gradient in of_devices]
   for bucket in buckets.plan_buckets(
     [gradient.num_elements for gradient in of_devices],
     [gradient.dtype for gradient in of_devices],
     config.bucket_bytes,
-    sorted(range(len(made)), key=made.__getitem__),
+    range(len(indices)),
     config.chunk_bytes,
   ):
     in_request = tuple(indices[number] for number in bucket.gradients)
@@ -295,13 +245,12 @@ def _sum_for_each(
   return GradientSum(
     tuple(gradient.variable for gradient in gradients),
     bucket,
-    GradientKind.DENSE,
     devices,
     None,
     _algorithm(config, bucket.dtype, num_bytes, devices),
     config.compression,
     config.top_k_fraction,
-    tuple(name for gradient in gradients for name in gradient.tensors),
+    tuple(gradient.tensor for gradient in gradients),
   ).of_size(num_bytes)
 
 
@@ -345,8 +294,8 @@ def _links(
     count = max(1, round(found.top_k_fraction * count))
     itemsize += _INDEX_BYTES
   if found.algorithm == TO_EACH:
-    sent = num_bytes if found.kind is GradientKind.ROWS else count * itemsize
-    return dict.fromkeys(itertools.permutations(devices, 2), sent)
+    links = itertools.permutations(devices, 2)
+    return dict.fromkeys(links, count * itemsize)
   if ALGORITHMS[found.algorithm].is_sent_by_op:
     return None
   return dict(all_reduce.traffic(found.algorithm, count, itemsize, devices))

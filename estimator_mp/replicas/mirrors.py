@@ -26,7 +26,8 @@ Update in Data-Parallel Training", 2020, arXiv:2004.13336).
 
 import dataclasses
 import enum
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from compat.private import graph_reads
 from estimator_mp.graph import op_types, traversal
@@ -34,41 +35,25 @@ from estimator_mp.graph import variables as variables_lib
 
 import tensorflow as tf
 
-
-@dataclasses.dataclass(frozen=True)
-class Mirrored:
-  """A variable with its mirrors.
-
-  Attributes:
-    variable: The op of the variable.
-    mirrors: The handles (or references, for a v1 variable) of its mirrors.
-  """
-
-  variable: tf.Operation
-  mirrors: Sequence[tf.Tensor]
+# The handles of each variable's mirrors, by its op.
+Mirrors: TypeAlias = Mapping[tf.Operation, Sequence[tf.Tensor]]
 
 
-def find_mirrored(
-  ops: Sequence[tf.Operation], known: Set[tf.Operation]
-) -> list[tf.Operation]:
+def find_mirrored(ops: Sequence[tf.Operation]) -> list[tf.Operation]:
   """Finds variables, and whatever is computed from variables alone.
 
   Args:
-    ops: The ops that the first micro-batch reads and that do not differ between
-      micro-batches, in the order of the graph.
-    known: The ops that were found in a smaller graph.
+    ops: The ops that slices read and that do not differ between slices, in the
+      order of the graph.
 
   Returns:
-    Those of `ops` that each replica has for itself and that are not known, in
-    their order. Writes are not among them: replica 0 makes them for all.
+    Those of `ops` that each replica has for itself, in their order. Writes are
+    not among them: replica 0 makes them for all. Neither is a reference, such
+    as the global step of TensorFlow 1: all read that of replica 0.
   """
-  new = [op for op in ops if op not in known and not _is_once(op)]
-  first = [
-    op
-    for op in new
-    if op_types.is_variable(op) or not known.isdisjoint(traversal.inputs(op))
-  ]
-  return traversal.descendants(first, new, traversal.Loops(new))
+  able = [op for op in ops if not _is_once(op)]
+  first = [op for op in able if op.type == "VarHandleOp"]
+  return traversal.descendants(first, able)
 
 
 def _is_once(op: tf.Operation) -> bool:
@@ -99,12 +84,12 @@ class Write:
 
   Attributes:
     op: The op.
-    variables: The variables.
+    variables: The ops of the variables.
     way: How their mirrors follow.
   """
 
   op: tf.Operation
-  variables: Sequence[Mirrored]
+  variables: Sequence[tf.Operation]
   way: Way
 
   @property
@@ -118,7 +103,7 @@ class Write:
 
 def find_writes(
   ops: Iterable[tf.Operation],
-  mirrored: Sequence[Mirrored],
+  mirrored: Collection[tf.Operation],
   forward: Collection[tf.Operation] = (),
   step: Collection[tf.Operation] = (),
   repeated: Collection[tf.Operation] = (),
@@ -127,7 +112,7 @@ def find_writes(
 
   Args:
     ops: Ops of the default graph, in its order.
-    mirrored: The variables.
+    mirrored: The ops of the variables.
     forward: Ops that do not write unless their type says so.
     step: The op of a training step.
     repeated: The writes that replicas make themselves.
@@ -135,22 +120,17 @@ def find_writes(
   Raises:
     ValueError: If a write is in a v1 loop.
   """
-  by_variable = {entry.variable: entry for entry in mirrored}
   starts = set(variables_lib.initial_writes())
   step_counter = _step_counter()
   writes = []
   for op in ops:
-    variables = [
-      by_variable[variable]
-      for variable in variables_lib.written_variables(op)
-      if variable in by_variable
-    ]
+    written = variables_lib.written_variables(op)
+    variables = [variable for variable in written if variable in mirrored]
     if not variables or (op in forward and not op_types.is_write(op)):
       continue
     _check_loop(op, variables[0])
     # An optimizer's train op writes the global step: hooks run it alone, too.
-    is_train_op = step_counter in [entry.variable for entry in variables]
-    if (is_train_op or op not in step) and (
+    if (step_counter in variables or op not in step) and (
       op in repeated or _can_be_made_twice(op)
     ):
       writes.append(Write(op, variables, Way.FIRST))
@@ -166,11 +146,11 @@ def _step_counter() -> tf.Operation | None:
   return getattr(getattr(variable, "handle", variable), "op", None)
 
 
-def _check_loop(op: tf.Operation, entry: Mirrored) -> None:
+def _check_loop(op: tf.Operation, variable: tf.Operation) -> None:
   """Raises if an op is in a v1 loop, which nothing outside can wait for."""
   if graph_reads.outermost_loop(op) is not None:
     raise ValueError(
-      f"{op.name} writes {entry.variable.name} in a loop of TensorFlow 1, "
+      f"{op.name} writes {variable.name} in a loop of TensorFlow 1, "
       "where no replica can follow; write it after the loop, call "
       "tf.compat.v1.enable_control_flow_v2(), or use "
       'variables="shared"'

@@ -11,9 +11,7 @@ arXiv:1910.02054), by whole variables.
 Shard r is replica r's. Moves there are returned as a device for each op.
 """
 
-import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
 
 from estimator_mp.graph import colocation, op_types, savers, shapes
 from estimator_mp.graph import variables as variables_lib
@@ -25,70 +23,53 @@ import tensorflow as tf
 DevicesOfReplicas = Sequence[Callable[[str], str]]
 
 
-@dataclasses.dataclass(frozen=True)
-class ZeroShards:
-  """A division of variables into shards, evenly by their bytes.
+def divide(
+  variables: Sequence[tf.Operation], device_of: DevicesOfReplicas
+) -> tuple[dict[tf.Operation, int], dict[tf.Operation, str]]:
+  """Divides variables into shards, evenly by their bytes.
 
-  Attributes:
-    num_shards: How many replicas there are, D.
-    shards: The shard of each variable.
-    held_bytes: For each device the bytes of its variables in each shard.
+  Args:
+    variables: The ops of variables, placed on their stages in replica 0. One
+      that a function reads beside others (such as a functional loop) stays in
+      replica 0, where that is. One that is colocated with another, such as its
+      average, is in the same shard.
+    device_of: For each replica, from devices of replica 0 to its own.
+
+  Returns:
+    The shard of each variable; and the devices of the variables that are not in
+    replica 0, and of the ops that have to be where these are.
   """
-
-  num_shards: int
-  shards: Mapping[tf.Operation, int] = dataclasses.field(default_factory=dict)
-  held_bytes: Mapping[str, Sequence[int]] = dataclasses.field(
-    default_factory=dict
-  )
-
-  def with_variables(
-    self, variables: Sequence[tf.Operation], device_of: DevicesOfReplicas
-  ) -> tuple["ZeroShards", dict[tf.Operation, str]]:
-    """Divides further variables.
-
-    Args:
-      variables: The ops of variables, placed on their stages in replica 0. One
-        that a function reads beside others (such as a functional loop) stays
-        in replica 0, where that is. One that is colocated with another, such as
-        its average, is in the same shard.
-      device_of: For each replica, from devices of replica 0 to its own.
-
-    Returns:
-      All shards, and the devices of the variables that are not in replica 0,
-      and of the ops that have to be where these are.
-    """
-    shards = dict(self.shards)
-    by_name = {variable.name: shard for variable, shard in shards.items()}
-    all_held = {device: list(held) for device, held in self.held_bytes.items()}
-    devices: dict[tf.Operation, str] = {}
-    for variable, bound in colocation.ops_colocated_with(variables).items():
-      device = devices.get(variable, variable.device)
-      held = all_held.setdefault(device, [0] * self.num_shards)
-      shard = held.index(min(held)) if _is_movable(variable) else 0
-      for name in colocation.colocated_with(variable):
-        shard = by_name.get(name, shard)
-      shards[variable] = by_name[variable.name] = shard
-      held[shard] += shapes.variable_bytes(variable)
-      if shard:
-        place = device_of[shard](device)
-        users = _users_of_slots(variable, bound)
-        devices |= dict.fromkeys([*bound, *users], place)
-    return ZeroShards(self.num_shards, shards, all_held), devices
-
-  def of(self, variable: tf.Operation) -> int:
-    """Returns the shard of a variable; 0 if it is in none.
-
-    Args:
-      variable: The op of a variable.
-    """
-    return self.shards.get(variable, 0)
+  shards: dict[tf.Operation, int] = {}
+  by_name: dict[str, int] = {}
+  all_held: dict[str, list[int]] = {}  # Bytes of each shard.
+  devices: dict[tf.Operation, str] = {}
+  for variable, bound in colocation.ops_colocated_with(variables).items():
+    device = devices.get(variable, variable.device)
+    held = all_held.setdefault(device, [0] * len(device_of))
+    shard = held.index(min(held)) if _is_movable(variable) else 0
+    for name in colocation.colocated_with(variable):
+      shard = by_name.get(name, shard)
+    shards[variable] = by_name[variable.name] = shard
+    held[shard] += shapes.variable_bytes(variable)
+    if shard:
+      place = device_of[shard](device)
+      # With what uses its slots, which are bound to it.
+      users = [
+        user
+        for slot in op_types.variables_of(bound)
+        if slot.type == "VarHandleOp" and slot is not variable
+        for user in variables_lib.users(slot.outputs[0])
+        if not op_types.is_call(user)
+      ]
+      devices |= dict.fromkeys([*bound, *users], place)
+  return shards, devices
 
 
 def devices_of_updates(
   ops: Sequence[tf.Operation],
   shards: Mapping[tf.Operation, int],
   device_of: DevicesOfReplicas,
-  sums: Mapping[tf.Operation, int] = MappingProxyType({}),
+  sums: Mapping[tf.Operation, int],
 ) -> dict[tf.Operation, str]:
   """Returns where an update is computed: beside its variable.
 
@@ -133,19 +114,6 @@ def devices_of_updates(
       if name in by_name:
         devices[op] = by_name[name]
   return devices
-
-
-def _users_of_slots(
-  variable: tf.Operation, bound: Iterable[tf.Operation]
-) -> list[tf.Operation]:
-  """Returns what uses the slots of a variable, which are bound to it."""
-  return [
-    user
-    for slot in op_types.variables_of(bound)
-    if slot.type == "VarHandleOp" and slot is not variable
-    for user in variables_lib.users(slot.outputs[0])
-    if not op_types.is_call(user)
-  ]
 
 
 def _is_movable(variable: tf.Operation) -> bool:

@@ -4,7 +4,7 @@ import estimator_mp  # noqa: F401  # It installs compat, before TensorFlow.
 from estimator_mp.collectives.buckets import Bucket
 from estimator_mp.config import sharding_options
 from estimator_mp.plan import gradient_sums
-from estimator_mp.plan.gradient_sums import GradientKind, GradientParts
+from estimator_mp.plan.gradient_sums import GradientParts
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -19,26 +19,20 @@ def options(**changed):
   return sharding_options.ShardingOptions(mesh="data:2", **changed)
 
 
-def dense(name, num_elements, made=0, devices=CPUS, dtype=tf.float32, **more):
-  """Returns the parts of a dense gradient."""
-  num_bytes = None if num_elements is None else num_elements * dtype.size
-  return GradientParts(
-    name, devices, dtype, num_elements, made, (f"{name}:0",), num_bytes, **more
-  )
+def part(name, num_elements, devices=CPUS, dtype=tf.float32, **more):
+  """Returns the parts of a gradient."""
+  return GradientParts(name, devices, dtype, num_elements, f"{name}:0", **more)
 
 
-def rows(name, num_bytes=None, **more):
-  """Returns the parts of a sparse gradient of a table of 10 x 4 elements."""
-  return GradientParts(
-    name,
-    CPUS,
-    tf.float32,
-    40,
-    tensors=(f"{name}:0", f"{name}_indices:0"),
-    num_bytes=num_bytes,
-    is_sparse=True,
-    **more,
-  )
+def rows_of(num_rows, receiver):
+  """Returns the plan for rows that two devices have."""
+  with tf.Graph().as_default():
+    parts = []
+    for device in CPUS:
+      with tf.device(device):
+        parts.append(tf.compat.v1.placeholder(tf.float32, [num_rows, 4], "t"))
+    variable = tf.compat.v1.Variable(0.0, name="table", use_resource=True)
+    return gradient_sums.plan_rows(variable.handle.op, parts, receiver)
 
 
 def both(num_bytes, devices=CPUS):
@@ -52,50 +46,43 @@ class PlacesTest(parameterized.TestCase):
   def test_gradients_of_a_stage_are_summed_in_the_order_they_are_made(self):
     found = gradient_sums.plan_sums(
       [
-        dense("a", 2, made=3),
-        dense("b", 3, made=2, devices=OTHER_STAGE),
-        dense("c", 4, made=1),
+        part("a", 2),
+        part("b", 3, devices=OTHER_STAGE),
+        part("c", 4),
       ],
       options(),
     )
     first, second = found
-    self.assertEqual(first.variables, ("c", "a"))
-    self.assertEqual(first.bucket, Bucket((2, 0), tf.float32))
+    self.assertEqual(first.variables, ("a", "c"))
+    self.assertEqual(first.bucket, Bucket((0, 2), tf.float32))
     self.assertEqual((first.devices, first.num_bytes), (CPUS, 24))
     self.assertEqual(second.variables, ("b",))
     self.assertEqual(second.bucket, Bucket((1,), tf.float32))
     self.assertEqual((second.devices, second.num_bytes), (OTHER_STAGE, 12))
     for one in found:
       self.assertIsNone(one.receiver)
-      self.assertEqual((one.kind, one.algorithm), (GradientKind.DENSE, "copy"))
+      self.assertEqual(one.algorithm, "copy")
 
-  @parameterized.named_parameters(
-    ("shared", {"variables": "shared"}, 0),
-    ("sharded", {"optimizer_state": "sharded"}, 1),
-  )
-  def test_one_replica_gets_what_it_updates(self, changed, updater):
-    found = gradient_sums.plan_sums(
-      [dense("a", 2, updater=updater), rows("t", 80, updater=updater)],
-      options(**changed),
+  @parameterized.parameters(0, 1)
+  def test_one_replica_gets_what_it_updates(self, receiver):
+    (found,) = gradient_sums.plan_sums(
+      [part("a", 2, receiver=receiver)], options()
     )
-    self.assertEqual(
-      [x.kind for x in found], [GradientKind.DENSE, GradientKind.ROWS]
-    )
-    for one, num_bytes in zip(found, (8, 80), strict=True):
-      self.assertEqual((one.receiver, one.algorithm), (updater, "to_owner"))
-      link = CPUS[1 - updater], CPUS[updater]
+    for one, num_bytes in (found, 8), (rows_of(5, receiver), 80):
+      self.assertEqual((one.receiver, one.algorithm), (receiver, "to_owner"))
+      link = CPUS[1 - receiver], CPUS[receiver]
       self.assertEqual(one.links, {link: num_bytes})
 
   def test_a_constant_is_there_once(self):
     """Its parts are all on one device, so nothing is sent."""
     (found,) = gradient_sums.plan_sums(
-      [dense("a", 2, devices=CPUS[:1] * 2)], options(aggregation="ring")
+      [part("a", 2, devices=CPUS[:1] * 2)], options(aggregation="ring")
     )
     self.assertEqual((found.receiver, found.links), (0, {}))
 
   def test_buckets_and_pieces(self):
     found = gradient_sums.plan_sums(
-      [dense("a", 2), dense("large", 40), dense("b", 2), dense("c", 2)],
+      [part("a", 2), part("large", 40), part("b", 2), part("c", 2)],
       options(bucket_bytes=16, chunk_bytes=60, aggregation="tree"),
     )
     self.assertEqual(
@@ -113,7 +100,7 @@ class PlacesTest(parameterized.TestCase):
 
   def test_dtypes_are_not_mixed(self):
     found = gradient_sums.plan_sums(
-      [dense("a", 2), dense("b", 2, dtype=tf.float64), dense("c", 2)],
+      [part("a", 2), part("b", 2, dtype=tf.float64), part("c", 2)],
       options(),
     )
     self.assertEqual([x.variables for x in found], [("b",), ("a", "c")])
@@ -121,9 +108,9 @@ class PlacesTest(parameterized.TestCase):
 
 class SparseTest(parameterized.TestCase):
   def test_rows_that_the_graph_does_not_count(self):
-    (found,) = gradient_sums.plan_sums([rows("t")], options())
-    self.assertEqual(found.kind, GradientKind.ROWS)
-    self.assertEqual(found.tensors, ("t:0", "t_indices:0"))
+    found = rows_of(None, None)
+    self.assertEqual((found.variables, found.tensors), (("table",), ("t:0",)))
+    self.assertEqual(found.algorithm, "to_each")
     self.assertIsNone(found.num_bytes)
     self.assertIsNone(found.links)
     nominal = found.of_size(96)
@@ -143,7 +130,7 @@ class AlgorithmTest(parameterized.TestCase):
     self, devices, num_elements, dtype, algorithm
   ):
     (found,) = gradient_sums.plan_sums(
-      [dense("a", num_elements, devices=devices, dtype=dtype)], options()
+      [part("a", num_elements, devices=devices, dtype=dtype)], options()
     )
     self.assertEqual(found.algorithm, algorithm)
     is_known = num_elements is not None and algorithm != "nccl"
@@ -164,13 +151,13 @@ class AlgorithmTest(parameterized.TestCase):
     config = options(
       compression=mode, aggregation=aggregation, top_k_fraction=0.1
     )
-    (found,) = gradient_sums.plan_sums([dense("a", 10, dtype=dtype)], config)
+    (found,) = gradient_sums.plan_sums([part("a", 10, dtype=dtype)], config)
     self.assertEqual((found.compression, found.algorithm), (mode, algorithm))
     self.assertEqual(found.num_bytes, 10 * dtype.size)
     self.assertEqual(found.links, both(sent))
 
   def test_for_json(self):
-    (found,) = gradient_sums.plan_sums([dense("a", 2)], options())
+    (found,) = gradient_sums.plan_sums([part("a", 2)], options())
     self.assertEqual(
       found.to_dict(),
       {
