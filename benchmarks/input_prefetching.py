@@ -3,8 +3,8 @@
 First the batch alone, without a model: it is taken from `tf.data` and cut, with
 the time of taking it whole subtracted,
 
-- by one `Split`, as where the graph knows the size of the batch;
-- by a `Slice` for each micro-batch, as where it does not;
+- by a slice for each micro-batch, where the graph knows the size of the batch;
+- the same where it does not;
 - in the data set: it has micro-batches, and a step takes M elements.
 
 Then steps of an MLP of two stages, in turns with `prefetch_inputs` and without.
@@ -19,7 +19,6 @@ import time
 import estimator_mp
 from benchmarks import figures, mlp_sides, turns
 from benchmarks import mlp as mlp_lib
-from estimator_mp.capture import micro_batches
 
 import tensorflow as tf
 from absl import app, flags
@@ -41,7 +40,7 @@ _BATCH = flags.DEFINE_integer("batch", 512, "Examples of a step.")
 
 # What is ready when a turn begins was made while another side had its own.
 _READY = 3
-_WAYS = ("one Split", "M Slices", "M elements")
+_WAYS = ("known slices", "open slices", "M elements")
 
 
 def _elements(mlp, size, is_known):
@@ -62,23 +61,25 @@ def _elements(mlp, size, is_known):
   )
 
 
+def _slices(tensor, count):
+  """Returns slices of a tensor, by one op for each."""
+  size = (tensor.shape[0] or tf.shape(tensor)[0]) // count
+  return [tensor[i * size : (i + 1) * size] for i in range(count)]
+
+
 def _timer(mlp, way, count):
   """Returns a function that gives the least seconds of taking a batch."""
   graph = tf.Graph()
   with graph.as_default():
     size = mlp.batch // count if way == "M elements" else mlp.batch
-    data = _elements(mlp, size, way != "M Slices")
+    data = _elements(mlp, size, way != "open slices")
     iterator = v1.data.make_one_shot_iterator(data)
     if way == "M elements":
       fetches = [iterator.get_next() for _ in range(count)]
     else:
       fetches = iterator.get_next()
       if way != "whole":
-        features, labels = fetches
-        given = {"features": features, "labels": labels}
-        inputs = micro_batches.inputs_with_examples(given)
-        parts = micro_batches.parts_of_batch(inputs, count)
-        fetches = [parts.cut(x.value, x.axis, 1) for x in inputs]
+        fetches = [_slices(x, count) for x in fetches]
     ops = tf.group(tf.nest.flatten(fetches))
   session = v1.Session(graph=graph)
   run = session.make_callable(ops)

@@ -121,25 +121,18 @@ def ancestors(
 
 
 def descendants(
-  origins: Iterable[tf.Operation],
-  within: Collection[tf.Operation],
-  loops: "Loops | None" = None,
+  origins: Iterable[tf.Operation], within: Collection[tf.Operation]
 ) -> list[tf.Operation]:
   """Returns the ops that are computed from others.
 
   Args:
     origins: Ops; those of them that are in `within` are among the result.
     within: The ops that count; no way through others is found.
-    loops: A path that reaches an op of one of these reaches all of it.
 
   Returns:
     Those of `within`, in their order.
   """
-  if loops is None:
-    return _reached(origins, consumers, within)
-  return _reached(
-    origins, lambda op: [*consumers(op), *loops.ops_with(op)], within
-  )
+  return _reached(origins, consumers, within)
 
 
 def _reached(

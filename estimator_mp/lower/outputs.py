@@ -22,21 +22,17 @@ _TENSORS = (
 def with_wholes(
   spec: tf.estimator.EstimatorSpec,
   whole: Callable[[tf.Tensor], tf.Tensor],
-  to_run: Callable[[tf.Operation], tf.Operation] = lambda op: op,
 ) -> tf.estimator.EstimatorSpec:
   """Returns a spec with whole tensors in place of those that are split.
 
   Args:
     spec: The spec that a model_fn returned.
     whole: Returns what holds a whole tensor.
-    to_run: Returns what is to run for an op.
   """
 
   def replaced(value: Any) -> Any:
     if isinstance(value, tf.Tensor):
       return whole(value)
-    if isinstance(value, tf.Operation):
-      return to_run(value)
     if isinstance(value, _export.PredictOutput):
       return _export.PredictOutput(tree(value.outputs))
     if isinstance(value, _export.ClassificationOutput):

@@ -1,9 +1,9 @@
-"""Batches that replicas have of their own are cut where they are."""
+"""Batches that replicas have of their own stay where they are."""
 
 import gc
 import weakref
 
-from estimator_mp.capture import input_pieces, micro_batches
+from estimator_mp.capture import input_pieces, micro_batches, replica_batches
 
 import numpy as np
 import tensorflow as tf
@@ -45,9 +45,10 @@ _AXES = [("across", 1)]
 
 
 class InputPiecesTest(parameterized.TestCase):
-  def _parts(self, batch, count):
+  def _found(self, batch):
+    """Returns the batches of replicas, and the inputs."""
     inputs = micro_batches.inputs_with_examples(batch, _AXES)
-    return micro_batches.parts_of_batch(inputs, count, num_replicas=2), inputs
+    return replica_batches.find(inputs, 2), inputs
 
   def _values(self, fetches):
     config = v1.ConfigProto(device_count={"CPU": 2})
@@ -55,36 +56,36 @@ class InputPiecesTest(parameterized.TestCase):
       return session.run(fetches)
 
   @parameterized.named_parameters(
-    ("known", [4, 4], True, [[0, 1], [2, 3], [4, 5], [6, 7]]),
-    ("unknown", [4, 4], False, [[0, 1], [2, 3], [4, 5], [6, 7]]),
-    ("unequal", [4, 2], True, [[0, 1], [2, 3], [4], [5]]),
-    ("odd", [3, 4], False, [[0, 1], [2], [3, 4], [5, 6]]),
+    ("known", [4, 4], True, 4),
+    ("unknown", [4, 4], False, None),
+    ("unequal", [4, 2], True, None),
+    ("odd", [3, 4], False, None),
   )
-  def test_slices(self, sizes, is_known, expected):
+  def test_pieces(self, sizes, is_known, known_size):
     with tf.Graph().as_default():
       batch = input_pieces.join(_batches(sizes, is_known), _AXES)
-      parts, inputs = self._parts(batch, 4)
-      total = sum(sizes)
-      for entry in inputs:
+      found, inputs = self._found(batch)
+      self.assertEqual(found.known_size, known_size)
+      self.assertEqual(found.hosts, _DEVICES)
+      checked = replica_batches.checked_sizes(found, 2)
+      self.assertEqual(self._values(checked), sizes)
+      for number, entry in enumerate(inputs):
         if not isinstance(entry.value, tf.Tensor):
           continue
-        slices = parts.cut(entry.value, entry.axis, 1)
-        devices = [x.device for x in slices]
-        self.assertEqual(devices, [_DEVICES[i // 2] for i in range(4)])
-        for found, numbers in zip(self._values(slices), expected, strict=True):
-          found = (
-            found if found.ndim == 1 else np.take(found, 0, 1 - entry.axis)
-          )
-          self.assertEqual([float(x) for x in found], numbers)
+        pieces = [of_one[number].value for of_one in found.inputs]
+        self.assertEqual(tuple(x.device for x in pieces), _DEVICES)
+        whole, *values = self._values([entry.value, *pieces])
+        np.testing.assert_array_equal(np.concatenate(values, entry.axis), whole)
       whole = self._values(batch["features"]["x"])
-      self.assertEqual([*whole[:, 0]], [*range(total)])
+      self.assertEqual([*whole[:, 0]], [*range(sum(sizes))])
 
-  def test_an_input_that_was_changed_is_cut_with_all_others(self):
+  def test_with_an_input_that_was_changed_all_are_whole(self):
     with tf.Graph().as_default():
       batch = input_pieces.join(_batches([4, 2], False), _AXES)
       batch["features"]["x"] = batch["features"]["x"] * 1.0
       with self.assertLogs("tensorflow", "WARNING") as logged:
-        parts, inputs = self._parts(batch, 2)
+        found, inputs = self._found(batch)
+      self.assertIsNone(found)
       self.assertEqual(
         [x.getMessage() for x in logged.records],
         [
@@ -93,14 +94,11 @@ class InputPiecesTest(parameterized.TestCase):
         ],
       )
       (words,) = [x.value for x in inputs if x.name == "features/words"]
-      found = self._values(parts.cut(words, 0, 1))
-      self.assertEqual(
-        [[float(x) for x in piece] for piece in found], [[0, 1, 2], [3, 4, 5]]
-      )
+      self.assertEqual([float(x) for x in self._values(words)], [*range(6)])
 
   def test_graphs_are_not_kept(self):
     with tf.Graph().as_default() as graph:
-      self._parts(input_pieces.join(_batches([4, 4]), _AXES), 4)
+      self._found(input_pieces.join(_batches([4, 4]), _AXES))
     kept = weakref.ref(graph)
     del graph
     gc.collect()

@@ -1,16 +1,19 @@
-"""The batch is cut into slices, which lose nothing."""
+"""Which inputs have examples, and that all have as many."""
 
 import re
 
-from estimator_mp.capture import batch_size, input_pieces, micro_batches
+from estimator_mp.capture import (
+  batch_size,
+  input_pieces,
+  micro_batches,
+  replica_batches,
+)
 from estimator_mp.config import sharding_options
-from tests.estimator_mp import drawn, graph_case
+from tests.estimator_mp import graph_case
 
-import hypothesis
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
-from hypothesis import strategies
 
 v1 = tf.compat.v1
 
@@ -19,10 +22,10 @@ def _tensor(shape):
   return v1.placeholder(tf.float32, shape)
 
 
-def _parts(batch, count, rules=(), **fields):
-  """Returns where slices begin, and the inputs that have examples."""
-  inputs = micro_batches.inputs_with_examples(batch, rules)
-  return micro_batches.parts_of_batch(inputs, count, **fields), inputs
+def _size(batch):
+  """Returns the size of a batch, and the inputs that have examples."""
+  inputs = micro_batches.inputs_with_examples(batch)
+  return batch_size.batch_size(inputs), inputs
 
 
 def _difference(usual, size, other, other_size):
@@ -46,7 +49,7 @@ class InputsTest(graph_case.GraphCase):
       [(entry.name, entry.axis) for entry in found],
       [("features/time", 1), ("features/x/0", 0), ("labels/0", 0)],
     )
-    self.assertEqual(micro_batches.known_size(found), 6)
+    self.assertEqual(batch_size.batch_size(found).known, 6)
 
   def test_a_tensor_without_examples(self):
     x, table = _tensor([6, 2]), v1.placeholder(tf.float32)
@@ -97,11 +100,11 @@ class SizesTest(graph_case.GraphCase):
     with self.assertRaisesWithLiteralMatch(
       ValueError, _difference(usual, 24, "features/a", 8)
     ):
-      _parts(batch, 2)
+      _size(batch)
 
   def test_no_examples(self):
     with self.assertRaisesRegex(ValueError, "^the batch has no examples, so"):
-      _parts({"x": _tensor([0, 3])}, 2)
+      _size({"x": _tensor([0, 3])})
 
   @parameterized.named_parameters(
     ("labels", {"features": {"a": 8, "x": 24}, "labels": 24}, "features/a"),
@@ -110,7 +113,7 @@ class SizesTest(graph_case.GraphCase):
   )
   def test_the_one_that_differs_is_named(self, sizes, other):
     batch = tf.nest.map_structure(lambda _: _tensor([None, 3]), sizes)
-    parts, inputs = _parts(batch, 2)
+    found, inputs = _size(batch)
     feed = dict(
       zip(
         (entry.value for entry in inputs),
@@ -118,12 +121,11 @@ class SizesTest(graph_case.GraphCase):
         strict=True,
       )
     )
-    slices = parts.cut(inputs[0].value, 0, 1)
     with (
       v1.Session() as session,
       self.assertRaises(tf.errors.InvalidArgumentError) as raised,
     ):
-      session.run(slices, feed)
+      session.run(found.checked, feed)
     text = batch_size.message_of_check(raised.exception.message)
     size = sizes["labels"]
     name = other.partition("/")[2]
@@ -131,56 +133,16 @@ class SizesTest(graph_case.GraphCase):
       text, _difference("labels", size, other, sizes["features"][name])
     )
 
-
-class CutTest(parameterized.TestCase):
-  @hypothesis.given(
-    strategies.integers(1, 9),
-    strategies.integers(1, 5),
-    strategies.integers(1, 3),
-    strategies.booleans(),
-    strategies.integers(0, 1),
-  )
-  @drawn.examples(40)
-  def test_slices_make_up_the_batch(self, size, count, rows, is_static, axis):
-    """In their order; the last example stands in for those that lack."""
-    shape = [2, 2]
-    shape[axis] = size if is_static else None
-    with tf.Graph().as_default():
-      x = _tensor(shape)
-      parts, _ = _parts({"x": x}, count, [("x", axis)])
-      shape[axis] = size * rows if is_static else None
-      tensor = _tensor(shape)
-      slices = parts.cut(tensor, axis, rows)
-      whole = parts.join(slices, axis, rows, 2)
-      value = np.random.RandomState(size).randn(
-        *(size * rows if i == axis else 2 for i in range(2))
-      )
-      feed = {tensor: value, x: np.take(value, range(size), axis)}
-      with v1.Session() as session:
-        found, joined = session.run([slices, whole], feed)
-    self.assertLen(found, count)
-    sizes = [x.shape[axis] // rows for x in found]
-    self.assertLessEqual(max(sizes) - min(sizes), 1)
-    self.assertEqual(sum(sizes), max(size, count))
-    np.testing.assert_allclose(joined, value, rtol=1e-6)
-
   def test_a_replica_with_fewer_examples_than_slices(self):
-    with tf.Graph().as_default():
-      batch = input_pieces.join([{"x": _tensor([n, 2])} for n in (4, 1)])
-      with self.assertRaisesRegex(
-        ValueError,
-        r"^num_micro_batches=2, but the batch of a replica has 1 example\(s\), "
-        r"so it cannot be cut; let input_fn leave out short batches, as ",
-      ):
-        _parts(batch, 4, num_replicas=2)
-
-  def test_the_model_keeps_its_names(self):
-    with tf.Graph().as_default() as graph:
-      x = _tensor([None, 5])
-      with v1.name_scope("outer"):
-        _parts([x, np.arange(6)], 3)
-      names = {op.name.partition("/")[0] for op in graph.get_operations()}
-    self.assertEqual(names - {"outer"}, {"Placeholder", "estimator_mp"})
+    batch = input_pieces.join([{"x": _tensor([n, 2])} for n in (4, 1)])
+    inputs = micro_batches.inputs_with_examples(batch)
+    batches = replica_batches.find(inputs, 2)
+    with self.assertRaisesRegex(
+      ValueError,
+      r"^num_micro_batches=2, but the batch of a replica has 1 example\(s\), "
+      r"so it cannot be cut; let input_fn leave out short batches, as ",
+    ):
+      replica_batches.checked_sizes(batches, 2)
 
 
 if __name__ == "__main__":

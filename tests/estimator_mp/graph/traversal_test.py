@@ -143,14 +143,6 @@ class LoopsTest(absltest.TestCase):
     )
     self.assertEmpty(loops.ops_with(self._graph.get_operation_by_name("after")))
 
-  def test_who_reaches_a_part_reaches_all(self):
-    x = self._graph.get_operation_by_name("x")
-    alone = traversal.descendants([x], self._ops)
-    self.assertNotIn("LoopCond", [op.type for op in alone])
-    whole = traversal.descendants([x], self._ops, traversal.Loops(self._ops))
-    self.assertIn("LoopCond", [op.type for op in whole])
-    self.assertIn("after", _names(whole))
-
 
 if __name__ == "__main__":
   absltest.main()
