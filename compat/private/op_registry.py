@@ -42,6 +42,17 @@ def registered_ops_by_name() -> dict[str, Any]:
   return {definition.name: definition for definition in registered_ops()}
 
 
+def definition_of(op: tf.Operation) -> Any:
+  """Returns the definition (`OpDef`) of the type of an op.
+
+  `op_def_registry` keeps it, and `Operation.op_def` parses it each time.
+
+  Args:
+    op: An op. That of a function of the graph is defined there.
+  """
+  return op_def_registry.get(op.type) or op.op_def
+
+
 @functools.cache
 def is_stateful(op_type: str) -> bool:
   """Whether ops of a type have a state: are variables, say, or random.
@@ -53,12 +64,11 @@ def is_stateful(op_type: str) -> bool:
   return definition is not None and definition.is_stateful
 
 
-def registered_flops(graph: tf.Graph, node: tf.compat.v1.NodeDef) -> int | None:
+def registered_flops(op: tf.Operation) -> int | None:
   """Returns TensorFlow's count of an op's floating-point operations.
 
   Args:
-    graph: The graph of the op; the shapes of its tensors have to be known.
-    node: The op's definition.
+    op: The op; the shapes of its tensors have to be known.
 
   Returns:
     The count, or None if TensorFlow has none for this op or these shapes.
@@ -67,7 +77,7 @@ def registered_flops(graph: tf.Graph, node: tf.compat.v1.NodeDef) -> int | None:
   value = None
   # An exception may not leave the block: TensorFlow would stay silent.
   with deprecation.silence(), contextlib.suppress(*wrong):
-    value = ops.get_stats_for_node_def(graph, node, "flops").value
+    value = ops.get_stats_for_node_def(op.graph, op.node_def, "flops").value
   return None if value is None else int(value)
 
 

@@ -108,11 +108,9 @@ def op_costs(
     # Some dimension is unknown, but not free: the nominal batch contradicts
     # the model. Sizes are then estimated from what the graph itself knows.
     graph = _graph_of(ops)
-  definitions = {node.name: node for node in graph.as_graph_def().node}
   costs = {}
   for op in ops:
-    twin = graph.get_operation_by_name(op.name)
-    cost = _cost(graph, twin, definitions[op.name], op)
+    cost = _cost(graph.get_operation_by_name(op.name), op)
     if measured_seconds is not None:
       seconds = measured_seconds.get(op.name, 0.0)
       cost = dataclasses.replace(cost, seconds=seconds, step_seconds=seconds)
@@ -169,12 +167,7 @@ def _is_source(op: tf.Operation) -> bool:
   return is_read and not all(t.shape.is_fully_defined() for t in op.outputs)
 
 
-def _cost(
-  graph: tf.Graph,
-  twin: tf.Operation,
-  definition: tf.compat.v1.NodeDef,
-  op: tf.Operation,
-) -> OpCost:
+def _cost(twin: tf.Operation, op: tf.Operation) -> OpCost:
   """Returns the cost of an op, from its twin with known shapes."""
   output_bytes = sum(map(shapes.tensor_bytes, twin.outputs))
   if op.type in op_types.VIEWS or op.type == "Shape":
@@ -184,7 +177,7 @@ def _cost(
     for tensor in twin.inputs
     if tensor.dtype != tf.resource
   )
-  flops = op_registry.registered_flops(graph, definition)
+  flops = op_registry.registered_flops(twin)
   if flops is None:
     flops = _estimated_flops(twin, op)
   if graph_reads.outermost_loop(op) is not None:
@@ -237,8 +230,11 @@ def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
   """Returns a graph of the same ops, by the same names, with known shapes.
 
   The tensors that the ops read from outside, such as features, have the nominal
-  batch in the place of each unknown dimension.
+  batch in the place of each unknown dimension. If there is none, it is their
+  own graph.
   """
+  if all(map(_is_known, ops)):
+    return _graph_of(ops)
   # Constants come along: a shape that `Reshape` reads is known by its values.
   inside = _with_constants(ops)
   return resized.copy_of(
@@ -246,6 +242,13 @@ def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
     lambda tensor: tf.compat.v1.placeholder(
       tensor.dtype, _nominal(tensor.shape), name="estimator_mp_outside"
     ),
+  )
+
+
+def _is_known(op: tf.Operation) -> bool:
+  """Whether the shapes of what an op reads and makes are known."""
+  return all(
+    tensor.shape.is_fully_defined() for tensor in (*op.inputs, *op.outputs)
   )
 
 
