@@ -37,6 +37,7 @@ class Definitions:
     self._nodes: dict[str, tf.compat.v1.NodeDef] = {}
     self._read: set[str] = set()
     self._numbers: dict[str, int] = {}  # The last ones added to names.
+    self._originals: dict[tf.Operation, tf.compat.v1.NodeDef] = {}
     self._device = ""
     self._for: Any = None
     self.made_for: dict[str, Any] = {}
@@ -116,12 +117,22 @@ class Definitions:
       The name of its first output.
     """
     node = tf.compat.v1.NodeDef()
-    node.CopyFrom(op.node_def)
+    node.CopyFrom(self.original(op))
     for key in ("_class", "_output_shapes", "_gradient_op_type"):
       node.attr.pop(key, None)
     for key, value in (attributes or {}).items():
       node.attr[key].CopyFrom(_attribute(value))
     return self._enter(node, name, inputs, control_inputs)
+
+  def original(self, op: tf.Operation) -> tf.compat.v1.NodeDef:
+    """Returns the definition of an op of the graph, which is read once.
+
+    Args:
+      op: The op, of which several copies may be added.
+    """
+    if op not in self._originals:
+      self._originals[op] = op.node_def
+    return self._originals[op]
 
   def constant(self, name: str, value: Any, dtype: tf.DType) -> str:
     """Adds a constant.

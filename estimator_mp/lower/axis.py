@@ -44,12 +44,20 @@ class Axis:
     self.replica_of = {
       number: replica for replica, own in enumerate(replicas) for number in own
     }
-    self.device_of = device_of
+    self._find_device = device_of
+    self._devices: dict[tuple[tf.Operation, int], str] = {}
     self._scope = scope
 
   def name_of(self, number: int) -> str:
     """Returns what a part is called in names."""
     return f"{self._scope}_{number}"
+
+  def device_of(self, op: tf.Operation, replica: int) -> str:
+    """Returns the device of what stands for an op on a replica, "" for none."""
+    place = op, replica
+    if place not in self._devices:
+      self._devices[place] = self._find_device(op, replica)
+    return self._devices[place]
 
   def on(self, op: tf.Operation, number: int) -> AbstractContextManager[None]:
     """A context in which ops are added on the device of a part.

@@ -158,6 +158,8 @@ class Instantiation:
     self._copies = self._reshards.copies
     self._outputs = self._reshards.outputs
     self._there: dict[str, str] = {}  # Ops that are done where tensors are.
+    # Of the plain op, what all of its copies wait for.
+    self._waited_for: dict[tf.Operation, list[tf.Operation | tf.Tensor]] = {}
     self._made: dict[str, tf.Operation] = {}
     self._added: set[tf.Operation] = set()
 
@@ -566,12 +568,13 @@ class Instantiation:
 
   def _waits(self, op: tf.Operation, number: int) -> list[str]:
     """Returns what a slice's copy of an op waits for."""
-    waits = [
-      *self._late.waits.of(op),
-      *self._awaited_by_constants(op),
-      *self._awaited_by_sizes(op),
-    ]
-    return [self._awaited(x, number) for x in waits]
+    if op not in self._waited_for:
+      self._waited_for[op] = [
+        *self._late.waits.of(op),
+        *self._awaited_by_constants(op),
+        *self._awaited_by_sizes(op),
+      ]
+    return [self._awaited(x, number) for x in self._waited_for[op]]
 
   def _awaited_by_constants(self, op: tf.Operation) -> list[tf.Operation]:
     """Returns the ops in parts that constants which an op reads wait for.
@@ -614,11 +617,12 @@ class Instantiation:
     if op.type == "AddN" and number:
       inputs = self._terms_of(op, inputs)
       attributes["N"] = len(inputs)
-    for key in _NAMES_OF_STATES.intersection(op.node_def.attr):
+    node = self.definitions.original(op)
+    for key in _NAMES_OF_STATES.intersection(node.attr):
       own = op.get_attr(key).decode() or op.name
       attributes[key] = f"{own}/{self._axis.name_of(number)}"
-    if number and random_ops.has_seed(op.node_def):
-      attributes["seed2"] = random_ops.seed_of_part(op.node_def, number)
+    if number and random_ops.has_seed(node):
+      attributes["seed2"] = random_ops.seed_of_part(node, number)
     if number and (index := op_types.SEED_INPUTS.get(op.type)) is not None:
       inputs = [*inputs]
       inputs[index] = self._mixed_seed(inputs[index], op, index, number)
