@@ -245,8 +245,8 @@ class Driver:
     live = traversal.ops_run_with(*filter(_is_fetched, flat))
     ops = [op for op in self._graph.get_operations() if op in live]
     sends.reduce_transfers(transfers.find_savings(ops))
-    device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
     device_assignment.leave_other_devices(self._graph.get_operations())
+    device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
     self.has_slices = found.has_slices
     self._model_axis = found.model_axis
     plan = self._plan(spec, found, made)

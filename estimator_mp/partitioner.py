@@ -31,6 +31,7 @@ from estimator_mp.config.schedules.schedule import Schedule
 from estimator_mp.graph import (
   batch_inputs,
   control_flow,
+  device_assignment,
   op_types,
   random_ops,
   shapes,
@@ -214,6 +215,8 @@ class Partitioner:
       spec: One with what was made.
       forward: The ops of all slices.
     """
+    if self.replicas.variables:  # What is copied is where it is colocated.
+      device_assignment.leave_other_devices(self._graph.get_operations())
     spec = self.replicas.keep_equal(spec, forward)
     if self.replicas.variables:  # Mirrors have reads and writes of their own.
       step = traversal.ops_run_with(spec.loss, spec.train_op)
@@ -228,17 +231,21 @@ class Partitioner:
     self._inline(op_types.FUNCTION_CALLS)
     if self._purpose.trains:
       self._order_reads()
-    if self.has_slices:
-      self._inline(inlining.INLINED)
+    if self.has_slices and self._inline(inlining.INLINED):
       if self._purpose.trains:
         self._order_reads()  # A loop has ended before each of its ops has.
 
-  def _inline(self, types: Collection[str]) -> None:
+  def _inline(self, types: Collection[str]) -> bool:
     """Puts ops of functions that read the batch in the place of their calls.
 
     Args:
       types: What is a call: branches and loops may be, too.
+
+    Returns:
+      Whether there were any.
     """
+    if all(op.type not in types for op in self._graph.get_operations()):
+      return False
     live = traversal.ops_run_with(*self._fetches)
     ops = [op for op in self._graph.get_operations() if op in live]
     of_examples = tf.nest.flatten(
@@ -249,6 +256,7 @@ class Partitioner:
       op for op in traversal.descendants(starts, ops) if op.type in types
     ]
     self._inline_calls(calls, types)
+    return bool(calls)
 
   def _inline_calls(
     self, calls: Iterable[tf.Operation], types: Collection[str]

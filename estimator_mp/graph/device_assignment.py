@@ -148,8 +148,10 @@ def leave_other_devices(ops: Iterable[tf.Operation]) -> None:
     ops: Ops of a graph that no session has run yet, on their devices.
   """
   for op in ops:
+    if not (place := op.device):
+      continue
     names = colocation.colocated_with(op)
-    if names == [op.name] or not (place := op.device):
+    if names == [op.name]:
       continue
     devices = [_device_of(op.graph, name) for name in names]
     if any(device not in ("", place) for device in devices):
@@ -197,6 +199,7 @@ def settle_on_hosts(graph: tf.Graph, devices: Iterable[str]) -> None:
     host = hosts.get(together.root(op))
     if host is not None and types[place] not in ("CPU", None):
       graph_edits.set_device(op, host)
+  leave_other_devices(ops)
 
 
 def _type_of(name: str) -> str | None:

@@ -158,7 +158,6 @@ class Lowering:
     self.recomputed = {
       x.name: self._stages[op] for op, x in firsts.items() if x is not None
     }
-    device_assignment.leave_other_devices(self._graph.get_operations())
     for segment in range(len(self._passes)):
       self._order_segment(made, segment)
     if self._lookups is not None:
@@ -223,7 +222,7 @@ class Lowering:
     if self._lookups is not None and op in self._lookups:
       return None  # Its rows are wanted here.
     for x in op.inputs:
-      variable = variables.variable_of(x) if x.dtype == tf.resource else None
+      variable = variables.variable_of(x) if op_types.is_resource(x) else None
       if variable is not None and not variable.inputs:
         return variable if variable.device else None
     return None

@@ -7,7 +7,7 @@ runs, what goes in and what comes out, sizes, loops, and what depends on what.
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
-from compat.private import graph_reads
+from compat.private import graph_reads, op_registry
 from estimator_mp.analysis.symbolic_shapes import (
   EXAMPLES,
   MEASURES,
@@ -115,7 +115,8 @@ class StepGraph:
     """
     found = set(traversal.ops_run_with(*self.of_examples))
     for op in self.ops:
-      has_state = op.op_def.is_stateful and op.type != "Assert"
+      is_stateful = op_registry.definition_of(op).is_stateful
+      has_state = is_stateful and op.type != "Assert"
       if has_state or op.type in op_types.RANDOM:
         continue
       if all(x in found for x in traversal.sources(op)) or (
