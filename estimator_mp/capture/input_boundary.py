@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
+from compat.private import op_registry
 from estimator_mp import devices
 from estimator_mp.graph import op_types, traversal
 
@@ -116,7 +117,7 @@ def _check_any_time(
     op
     for op in run
     if (op.type in op_types.PLACEHOLDERS and op not in own)
-    or (op.op_def.is_stateful and op.type not in _ANY_TIME)
+    or (op_registry.definition_of(op).is_stateful and op.type not in _ANY_TIME)
   )
   if changing:
     op = min(changing, key=lambda op: op.name)

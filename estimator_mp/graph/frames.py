@@ -107,6 +107,8 @@ class Frames:
     Args:
       op: The op. The `Enter`s and `Exit`s of a loop are part of it.
     """
+    if not self._made_in:  # As in most graphs.
+      return None
     frame = self.made_in(op) or self.read_in(op)
     return None if frame is None else frame.outermost
 
@@ -135,6 +137,8 @@ def in_order(ops: Sequence[tf.Operation], frames: Frames) -> list[tf.Operation]:
   for op in ops:
     if (loop := frames.loop(op)) is not None:
       loops.setdefault(loop, []).append(op)
+  if not loops:
+    return traversal.in_order(ops)
   # A loop as a whole comes after all that it reads.
   outside = {
     loop: [

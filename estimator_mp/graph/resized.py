@@ -6,6 +6,7 @@ of what stands in for tensors from outside.
 
 from collections.abc import Callable, Sequence
 
+from compat.private import op_registry
 from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
@@ -58,7 +59,7 @@ def _optional_shapes(op: tf.Operation) -> list[str]:
   """Returns the attributes that say shapes again; datasets need theirs."""
   return [
     attribute.name
-    for attribute in op.op_def.attr
+    for attribute in op_registry.definition_of(op).attr
     if attribute.name == "output_shapes" and attribute.HasField("default_value")
   ]
 

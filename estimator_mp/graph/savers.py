@@ -9,6 +9,7 @@ They follow the variables; those with strings run on the host.
 
 from collections.abc import Iterable, Sequence
 
+from compat.private import op_registry
 from estimator_mp.graph import op_types, traversal
 
 import tensorflow as tf
@@ -38,7 +39,10 @@ def saver_ops(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
       found.add(op)
   for op in reversed(ops):
     consumers = traversal.consumers(op)
-    is_value = op.type == "ReadVariableOp" or not op.op_def.is_stateful
+    is_value = (
+      op.type == "ReadVariableOp"
+      or not op_registry.definition_of(op).is_stateful
+    )
     if is_value and consumers and found.issuperset(consumers):
       found.add(op)
   return found

@@ -50,7 +50,7 @@ def walk(
 
 def sources(op: tf.Operation) -> list[tf.Operation]:
   """Returns what an op reads from or waits for."""
-  return [*inputs(op), *op.control_inputs]
+  return [*[tensor.op for tensor in op.inputs], *op.control_inputs]
 
 
 def inputs(op: tf.Operation) -> list[tf.Operation]:
@@ -95,13 +95,14 @@ def in_order(
     seen.add(op)
     while todo:
       reader, before = todo[-1]
-      first = next((x for x in before if x in within and x not in seen), None)
-      if first is None:
+      for x in before:
+        if x in within and x not in seen:
+          seen.add(x)
+          todo.append((x, iter(sources(x))))
+          break
+      else:
         found.append(reader)
         todo.pop()
-      else:
-        seen.add(first)
-        todo.append((first, iter(sources(first))))
   return found
 
 

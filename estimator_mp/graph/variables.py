@@ -9,11 +9,13 @@ reads the variable if it has a value, and writes nothing.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from compat.private import graph_reads
+from compat.private import graph_reads, op_registry
 from estimator_mp.graph import op_types
 from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
+
+_READS = op_types.STATE_READS | op_types.REFERENCE_READS
 
 
 def variable_of(tensor: tf.Tensor) -> tf.Operation:
@@ -63,22 +65,21 @@ def written_states(op: tf.Operation) -> list[tf.Tensor]:
   Args:
     op: An op.
   """
-  tensors = list(op.inputs)
   states = [
-    index for index, tensor in enumerate(tensors) if op_types.is_handle(tensor)
+    (index, x) for index, x in enumerate(op.inputs) if op_types.is_handle(x)
   ]
-  is_read = op.type in op_types.STATE_READS | op_types.REFERENCE_READS
-  if not states or is_read:
+  if not states or op.type in _READS:
     return []
   if op_types.is_call(op):
     written = _written_by_functions(op.graph, op.node_def, frozenset())
-    return [tensors[index] for index in states if index in written]
-  takes_reference = any(argument.is_ref for argument in op.op_def.input_arg)
+    return [tensor for index, tensor in states if index in written]
+  definition = op_registry.definition_of(op)
+  takes_reference = any(argument.is_ref for argument in definition.input_arg)
   return [
-    tensors[index]
-    for index in states
+    tensor
+    for _, tensor in states
     if takes_reference
-    or (op.op_def.is_stateful and tensors[index].dtype == tf.resource)
+    or (definition.is_stateful and op_types.is_resource(tensor))
   ]
 
 

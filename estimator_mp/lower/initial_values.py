@@ -13,7 +13,7 @@ would draw other numbers for the same seed.
 
 from collections.abc import Collection, Iterable
 
-from compat.private import graph_edits, graph_reads
+from compat.private import graph_edits, graph_reads, op_registry
 from estimator_mp import devices
 from estimator_mp.graph import op_types, placed_ops, shapes, traversal
 from estimator_mp.graph import variables as variables_lib
@@ -38,7 +38,9 @@ def _first_large(ops: Collection[tf.Operation]) -> list[tf.Operation]:
   found = []
   constant: set[tf.Operation] = set()
   for op in traversal.in_order(ops, traversal.inputs):
-    if op.op_def.is_stateful or graph_reads.is_in_control_flow(op):
+    if op_registry.definition_of(
+      op
+    ).is_stateful or graph_reads.is_in_control_flow(op):
       continue
     if op.type in op_types.CONSTANTS:
       constant.add(op)

@@ -13,7 +13,7 @@ kept, as booleans. Neither is an op with a state, nor a v1 loop.
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from compat.private import graph_reads
+from compat.private import graph_reads, op_registry
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import traversal
@@ -138,11 +138,15 @@ def _run_once(
   found: set[tf.Operation] = set()
   random: set[tf.Operation] = set()
   for op in ops:
-    has_seed = any(a.name == "seed2" for a in op.op_def.attr)
-    has_state = has_seed or op.op_def.is_stateful or not op.outputs
+    has_seed = any(
+      a.name == "seed2" for a in op_registry.definition_of(op).attr
+    )
+    has_state = (
+      has_seed or op_registry.definition_of(op).is_stateful or not op.outputs
+    )
     if has_state or graph_reads.outermost_loop(op) is not None:
       found.add(op)
-      if has_seed and op.op_def.is_stateful:
+      if has_seed and op_registry.definition_of(op).is_stateful:
         random.add(op)
     # An op that reads random numbers alone, until these are a mask.
     elif any(t.op in random and t.dtype != tf.bool for t in op.inputs) and all(

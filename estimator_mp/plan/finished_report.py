@@ -4,7 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Collection, Iterable, Sequence
 
-from compat.private import graph_reads
+from compat.private import graph_reads, op_registry
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.graph.waits import Waits
@@ -235,7 +235,7 @@ def why_once(op: tf.Operation, batch: PlannedBatch) -> Why:
   if op.type in all_rules.TABLE.types:
     has_sizes = batch.shapes.rule(op) is not None
     return Why.ACROSS if has_sizes else Why.SIZES
-  return Why.STATE if op.op_def.is_stateful else Why.NO_RULE
+  return Why.STATE if op_registry.definition_of(op).is_stateful else Why.NO_RULE
 
 
 def _joined(batch: PlannedBatch) -> Iterable[Reshard]:

@@ -12,6 +12,7 @@ does not wait; what has a state, and what is executed once, waits instead.
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
+from compat.private import op_registry
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.graph import waits as waits_lib
 from estimator_mp.graph.waits import Waits
@@ -82,14 +83,17 @@ def plan_waits(
 
 def _has_effect(op: tf.Operation) -> bool:
   """Whether somebody else may see that an op was executed."""
-  if not op.op_def.is_stateful and not any(map(op_types.is_handle, op.inputs)):
+  if not op_registry.definition_of(op).is_stateful and not any(
+    map(op_types.is_handle, op.inputs)
+  ):
     return False
   return op.type not in _SEEN_BY_NOBODY
 
 
 def _is_without_state(op: tf.Operation) -> bool:
   return not (
-    op.op_def.is_stateful or any(map(op_types.is_reference, op.inputs))
+    op_registry.definition_of(op).is_stateful
+    or any(map(op_types.is_reference, op.inputs))
   )
 
 

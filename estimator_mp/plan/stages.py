@@ -292,10 +292,11 @@ def _variable(op: tf.Operation) -> tf.Operation | None:
   """
   if op_types.is_call(op):
     return None
-  written = set(variables.written_states(op))
-  handles = (x for x in op.inputs if x.dtype == tf.resource or x in written)
-  handle = next(handles, None)
-  return None if handle is None else variables.variable_of(handle)
+  handles = [x for x in op.inputs if op_types.is_handle(x)]
+  if any(map(op_types.is_reference, handles)):
+    written = set(variables.written_states(op))
+    handles = [x for x in handles if op_types.is_resource(x) or x in written]
+  return variables.variable_of(handles[0]) if handles else None
 
 
 def differentiated(op: tf.Operation) -> list[tf.Operation]:

@@ -25,6 +25,7 @@ from collections.abc import (
 )
 from types import MappingProxyType
 
+from compat.private import op_registry
 from estimator_mp.analysis import symbolic_shapes
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
 from estimator_mp.graph import frames as frames_lib
@@ -691,7 +692,7 @@ def is_without_state(op: tf.Operation) -> bool:
     return False
   if op.type in control_flow.KEEPERS:
     return True
-  return not op.op_def.is_stateful or op.type in _READS
+  return not op_registry.definition_of(op).is_stateful or op.type in _READS
 
 
 def _writes(op: tf.Operation) -> bool:

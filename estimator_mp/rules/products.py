@@ -1,5 +1,6 @@
 """Rules for products of matrices, and for other functions of matrices."""
 
+from compat.private import op_registry
 from estimator_mp.rules.rule import Label, Reduction, Rule, Whole
 from estimator_mp.rules.table import Shapes, Table
 
@@ -131,13 +132,15 @@ def _cell(op: tf.Operation, shapes: Shapes) -> Rule | None:
   return Rule(
     tuple(
       Whole() if x.name in _WEIGHTS else labels(x.name)
-      for x in op.op_def.input_arg
+      for x in op_registry.definition_of(op).input_arg
     ),
     tuple(
       (None,) * (tensor.shape.rank or 0)
       if x.name.removesuffix("_grad") in _WEIGHTS
       else labels(x.name)
-      for x, tensor in zip(op.op_def.output_arg, op.outputs, strict=True)
+      for x, tensor in zip(
+        op_registry.definition_of(op).output_arg, op.outputs, strict=True
+      )
     ),
     Reduction.SUM,
     nonempty=True,

@@ -4,6 +4,7 @@ A handle has the dimensions of its variable. A write has no output: parts of the
 variable are written.
 """
 
+from compat.private import op_registry
 from estimator_mp.rules.rule import Input, Label, Labels, Rule, SizesOf, Whole
 from estimator_mp.rules.shapes import dict_of, entries
 from estimator_mp.rules.table import Shapes, Table
@@ -88,7 +89,9 @@ def _write(op: tf.Operation, shapes: Shapes) -> Rule | None:
 def _write_rows(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """Some rows of a variable and of its slots: by owner, or by columns."""
   shape = shapes.variable_shape(op.inputs[0])
-  names = [argument.name for argument in op.op_def.input_arg]
+  names = [
+    argument.name for argument in op_registry.definition_of(op).input_arg
+  ]
   rows = shapes.shape(op.inputs[names.index("indices")])
   if shape is None or rows is None:
     return None

@@ -18,7 +18,7 @@ from collections.abc import (
   Sequence,
 )
 
-from compat.private import graph_edits, graph_reads
+from compat.private import graph_edits, graph_reads, op_registry
 from estimator_mp.graph import op_types
 from estimator_mp.graph.calls import functions
 from estimator_mp.graph.definitions import Definitions
@@ -365,7 +365,9 @@ def _copy(
   for op in body.graph.get_operations():
     if op in known:
       continue
-    has_effect = op.op_def.is_stateful and op.type not in _FREE_TO_SKIP
+    has_effect = (
+      op_registry.definition_of(op).is_stateful and op.type not in _FREE_TO_SKIP
+    )
     own = [names[x] for x in op.control_inputs if x in names]
     if has_effect or all(x.name in always for x in op.inputs):
       own += waits
