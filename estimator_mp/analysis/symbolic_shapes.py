@@ -81,6 +81,7 @@ class SymbolicShapes:
     self.origins: dict[str, Origin] = {}
     self.num_examples: Size = polynomials.symbol(EXAMPLES)
     self._shapes: dict[str, tuple[Size, ...] | None] = {}
+    self._variables: dict[tf.Operation, tuple[Size, ...] | None] = {}
     self._values: dict[str, Value | None] = {}
     self._rules: dict[tf.Operation, Rule | None] = {}
     self._frames = frames or Frames(())
@@ -241,9 +242,9 @@ class SymbolicShapes:
       op: The op.
     """
     if op not in self._rules:
-      is_of_containers = any(map(self.is_container, op.inputs))
       # What adds flows says no more than which arrays are written before.
-      as_type = "AddN" if op.type == "AddV2" and is_of_containers else ""
+      adds_flows = op.type == "AddV2" and any(map(self.is_container, op.inputs))
+      as_type = "AddN" if adds_flows else ""
       if self._is_per_example(op):
         self._rules[op] = self._by_rows(op)
       else:
@@ -271,7 +272,7 @@ class SymbolicShapes:
     Args:
       tensor: A tensor. The handle of a variable has the sizes of that.
     """
-    if tensor.dtype == tf.resource:
+    if op_types.is_resource(tensor):
       of_variable = self.variable_shape(tensor)
       if of_variable is not None:
         return of_variable
@@ -331,8 +332,11 @@ class SymbolicShapes:
     op = variables.variable_of(handle)
     if op.type != "VarHandleOp":
       return None
-    shape = tf.TensorShape(op.get_attr("shape"))
-    return tuple(shape.as_list()) if shape.is_fully_defined() else None
+    if op not in self._variables:
+      shape = tf.TensorShape(op.get_attr("shape"))
+      is_known = shape.is_fully_defined()
+      self._variables[op] = tuple(shape.as_list()) if is_known else None
+    return self._variables[op]
 
   def has_examples(self, size: Size) -> bool:
     """Whether a size is a multiple of the number of examples.

@@ -38,6 +38,7 @@ rule begins in the first column; lines that follow are indented.
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -93,6 +94,23 @@ class Template:
   nonempty: bool
   is_alike: bool
   exchanged: Mapping[str, int]
+
+  @functools.cached_property
+  def _swaps(self) -> list[str]:
+    return [x.swap for x in (*self.inputs, *self.outputs) if x.swap]
+
+  @functools.cached_property
+  def _has_format(self) -> bool:
+    return any(x.has_format for x in (*self.inputs, *self.outputs))
+
+  def orders(self, op: tf.Operation) -> tuple[bool, ...]:
+    """Returns what the attributes of an op say of the order of labels.
+
+    Args:
+      op: The op. Others that say the same, of the same ranks, have the rule.
+    """
+    swaps = [bool(op.get_attr(name)) for name in self._swaps]
+    return (*swaps, self._has_format and _has_channels_first(op))
 
   def bind(self, op: tf.Operation, ranks: Sequence[int | None]) -> Rule | None:
     """Returns the rule of an op; None if ranks are not known, or do not fit.

@@ -105,8 +105,15 @@ class Table:
 
 
 def _bound(template: notation.Template) -> Function:
+  # A model has many ops of the same few ranks.
+  bound: dict[tuple[object, ...], Rule | None] = {}
+
   def rule(op: tf.Operation, shapes: Shapes) -> Rule | None:
     found = [shapes.shape(tensor) for tensor in op.inputs]
-    return template.bind(op, [None if x is None else len(x) for x in found])
+    ranks = [None if x is None else len(x) for x in found]
+    key = tuple(ranks), len(op.outputs), template.orders(op)
+    if key not in bound:
+      bound[key] = template.bind(op, ranks)
+    return bound[key]
 
   return rule
