@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from compat.private import graph_edits
-from estimator_mp.graph import feeds
+from estimator_mp.graph import definitions, feeds
 from estimator_mp.placement import half_sends, transfers
 
 import tensorflow as tf
@@ -24,9 +24,7 @@ def reduce_transfers(savings: transfers.Savings) -> None:
       _redirect(shared.readers, shared.value)
     for value in savings.shared_values:
       _redirect(value.readers, value.value)
-    for copied in savings.copied_constants:
-      feeds.refuse(copied.constant)
-      _redirect(copied.readers, _copy(copied.constant, copied.device))
+    _copy_constants(savings.copied_constants)
     for stacked in savings.stacked_scalars:
       _stack_where_made(stacked)
     for joined in savings.joined_waits:
@@ -69,17 +67,24 @@ def _redirect(readers: Iterable[transfers.Reader], tensor: tf.Tensor) -> None:
     graph_edits.replace_input(reader.op, reader.index, tensor)
 
 
-def _copy(constant: tf.Operation, device: str) -> tf.Tensor:
-  """Returns the same constant on another device."""
-  with tf.compat.v1.device(device):
-    copy = constant.graph.create_op(
-      "Const",
-      [],
-      [constant.outputs[0].dtype],
-      attrs={name: constant.node_def.attr[name] for name in ("value", "dtype")},
-      name=constant.name,
-    )
-  return copy.outputs[0]
+def _copy_constants(constants: Sequence[transfers.CopiedConstant]) -> None:
+  """Gives devices copies of constants."""
+  made = definitions.Definitions(tf.compat.v1.get_default_graph())
+  names: list[str] = []
+  for copied in constants:
+    feeds.refuse(copied.constant)
+    attributes = made.original(copied.constant).attr
+    with made.on(copied.device):
+      name = made.add(
+        "Const",
+        f"estimator_mp/{copied.constant.name}",
+        value=attributes["value"],
+        dtype=attributes["dtype"],
+      )
+    names.append(name.removesuffix(":0"))
+  ops = made.import_into_graph()
+  for copied, name in zip(constants, names, strict=True):
+    _redirect(copied.readers, ops[name].outputs[0])
 
 
 def _stack_where_made(stacked: transfers.StackedScalars) -> None:
