@@ -54,11 +54,12 @@ def plan_waits(
   # To wait for one that has made nothing that others see waits for nothing.
   effective: set[tf.Operation] = set()
   for op in ops:
-    if _has_effect(op) or not effective.isdisjoint(traversal.sources(op)):
-      effective.add(op)
     own = list(op.control_inputs)
+    sources = [*traversal.inputs(op), *own]
+    if _has_effect(op) or not effective.isdisjoint(sources):
+      effective.add(op)
     inherited = dict.fromkeys(
-      x for source in traversal.sources(op) for x in late.get(source, ())
+      x for source in sources for x in late.get(source, ())
     )
     # What is executed once for all slices waits for none of them either.
     is_once = op not in in_slices
@@ -74,9 +75,7 @@ def plan_waits(
         waits.keep(op, [x for x in own if x not in dropped])
     elif inherited:
       waits.keep(op, dict.fromkeys([*own, *inherited]))
-    if op not in in_slices and any(
-      x in in_slices or x in after for x in waits.sources(op)
-    ):
+    if is_once and any(x in in_slices or x in after for x in waits.sources(op)):
       after.add(op)
   return LateWaits(waits, late)
 

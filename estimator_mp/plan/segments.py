@@ -40,19 +40,21 @@ def segments_of_ops(
   """
   loops = traversal.Loops(ops)
 
+  before = {op: waits.sources(op) for op in ops}
+
   def sources(op: tf.Operation) -> list[tf.Operation]:
     # An exit of a loop waits for all of the loop, and so for all its inputs.
     loop = loops.ops_with(op) if op.type in op_types.EXITS else ()
-    return [*waits.sources(op), *loop]
+    return [*before[op], *loop]
 
   in_order = traversal.in_order(ops, sources)
   readers: dict[tf.Operation, list[tf.Operation]] = {}
   found: dict[tf.Operation, int] = {}
   for op in in_order:
-    for source in waits.sources(op):
+    for source in before[op]:
       readers.setdefault(source, []).append(op)
     number = max((found[x] for x in sources(op) if x in found), default=0)
-    if op in waits_for_all and any(x in in_slices for x in waits.sources(op)):
+    if op in waits_for_all and any(x in in_slices for x in before[op]):
       number += 1
     found[op] = number
   for op in reversed(in_order):

@@ -171,12 +171,15 @@ class _Order:
   ):
     self._bits = {op: 1 << index for index, op in enumerate(some)}
     self._masks: dict[tf.Operation, int] = {}
-    traversal.repeat_until_stable(self._visit, traversal.in_order(ops))
+    self._sources = {op: traversal.sources(op) for op in ops}
+    traversal.repeat_until_stable(
+      self._visit, traversal.in_order(ops, self._sources.__getitem__)
+    )
 
   def _visit(self, op: tf.Operation) -> bool:
     """Adds what the sources of an op come after; says if it is more."""
     mask = 0
-    for source in traversal.sources(op):
+    for source in self._sources[op]:
       mask |= self._masks.get(source, 0) | self._bits.get(source, 0)
     is_more = mask != self._masks.get(op, 0)
     self._masks[op] = mask
