@@ -163,12 +163,13 @@ class ModelPartitioner:
       )
       best = split_search.choose_splits(problem)
       chosen |= {x: _shards_of(how) for x, how in best.items() if how}
+    together = splits_lib.used_at_once(step)
     self._splits, layouts = _settled(
       graph_of_all,
-      splits_lib.with_slots(chosen, step),
+      splits_lib.with_slots(chosen, together),
       sizes,
       may_follow,
-      splits_lib.with_slots(asked, step),
+      splits_lib.with_slots(asked, together),
     )
     traffic = Traffic(
       layouts, graph_of_all.shapes, self._count, sizes, backward
@@ -419,6 +420,7 @@ def _settled(
     Unsplittable: If a variable has to stay whole that the user wants split.
   """
   stay: set[tf.Operation] = set()
+  used = splits_lib.used_at_once(analysis.ops)
   while True:
     layouts = analysis.propagate(splits)
     whole = _read_whole(analysis.ops, layouts, splits)
@@ -433,7 +435,7 @@ def _settled(
     if not followers and stay.isdisjoint(splits):
       return splits, analysis.propagate(splits, wanted.ops)
     kept = {x: how for x, how in splits.items() if x not in stay}
-    splits = splits_lib.with_slots({**kept, **followers}, analysis.ops)
+    splits = splits_lib.with_slots({**kept, **followers}, used)
     splits = {x: how for x, how in splits.items() if x not in stay}
 
 
@@ -484,7 +486,7 @@ def _is_fetched_alone(op: tf.Operation) -> bool:
 def _uses_any(op: tf.Operation, splits: Splits) -> bool:
   """Whether an op gets the handle of a variable that is split."""
   return any(
-    x.dtype == tf.resource and variables.variable_of(x) in splits
+    op_types.is_resource(x) and variables.variable_of(x) in splits
     for x in op.inputs
   )
 
@@ -502,7 +504,7 @@ def _may_be_in_parts(op: tf.Operation, splits: Splits) -> bool:
 
   One that works on variables may if there are shards of all of these.
   """
-  handles = [x for x in op.inputs if x.dtype == tf.resource]
+  handles = [x for x in op.inputs if op_types.is_resource(x)]
   used = [variables.variable_of(x) for x in handles]
   if any(x.type == "VarHandleOp" for x in used):
     return all(x in splits for x in used)
@@ -529,7 +531,7 @@ def _read_whole(
     used = {
       index: variable
       for index, x in enumerate(op.inputs)
-      if x.dtype == tf.resource
+      if op_types.is_resource(x)
       and (variable := variables.variable_of(x)) in splits
     }
     how = layouts.parts.get(op)

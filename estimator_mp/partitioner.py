@@ -339,13 +339,12 @@ class Partitioner:
     self._inline_calls([op for op in users if op.type in branches], branches)
     results = self._purpose.results
     decided, undecided = self._asked_splits(of_model, count)
+    devices = [
+      [self._mesh.device(stage=k, **{axis: place}) for place in range(count)]
+      for k in range(self._mesh.axis_size("stage"))
+    ]
     self.model_axis = model_partitioner.ModelPartitioner(
-      self._inputs,
-      count,
-      lambda op: [
-        self._mesh.device(stage=self.stages.get(op, 0), **{axis: place})
-        for place in range(count)
-      ],
+      self._inputs, count, lambda op: devices[self.stages.get(op, 0)]
     )
     made = self.model_axis.split(
       [*self._fetches, *results],

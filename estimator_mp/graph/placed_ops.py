@@ -12,7 +12,7 @@ import tensorflow as tf
 
 
 @contextlib.contextmanager
-def apart_from_caller(name: str) -> Iterator[None]:
+def apart_from_caller(name: str) -> Iterator[str]:
   """Makes the ops inside independent of the blocks that the caller is in.
 
   They inherit no device, no control dependency, no colocation and no name
@@ -23,7 +23,7 @@ def apart_from_caller(name: str) -> Iterator[None]:
     name: The name scope of the ops, below "estimator_mp/".
 
   Yields:
-    None.
+    The beginning of their names.
   """
   graph = tf.compat.v1.get_default_graph()
   with (
@@ -32,9 +32,9 @@ def apart_from_caller(name: str) -> Iterator[None]:
     graph.colocate_with(None, ignore_existing=True),
     tf.compat.v1.device(None),
     tf.compat.v1.name_scope("estimator_mp/"),
-    tf.compat.v1.name_scope(name),
+    tf.compat.v1.name_scope(name) as scope,
   ):
-    yield
+    yield scope
 
 
 def add(tensors: Sequence[tf.Tensor], device: str) -> tf.Tensor:

@@ -105,7 +105,7 @@ def used_together(call: tf.Operation) -> list[set[tf.Operation]]:
   """
   found: list[set[tf.Operation]] = []
   if call.type in op_types.FUNCTIONAL_LOOPS:
-    own = {variable_of(x) for x in call.inputs if x.dtype == tf.resource}
+    own = {variable_of(x) for x in call.inputs if op_types.is_resource(x)}
     return [own] if own else []
   for indices in _used_together(call.graph, call.node_def, frozenset()):
     own = {variable_of(call.inputs[index]) for index in indices}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
 from estimator_mp.capture.examples import Examples
+from estimator_mp.graph import op_types
 from estimator_mp.graph.frames import Frames
 from estimator_mp.lower.axis import Axis, op_name
 from estimator_mp.lower.size_tensors import SizeTensors
@@ -175,7 +176,7 @@ class Resharding:
   def _join(self, tensor: tf.Tensor, parts: Sequence[str]) -> str:
     """Returns a tensor of its parts."""
     layout = self._layouts.layout(tensor)
-    if is_whole(layout) or tensor.dtype == tf.resource:
+    if is_whole(layout) or op_types.is_resource(tensor):
       return parts[0]  # A handle of which nobody needs more than the sizes.
     if isinstance(layout, Shard):
       return self._concat(tensor, layout, parts)

@@ -173,12 +173,17 @@ class Shards:
   ) -> list[tf.Tensor]:
     """Returns reads of shards, for callers that need their values."""
     dtype = variable.dtype.base_dtype
-    with placed_ops.apart_from_caller(f"split/{variable.op.name}"):
-      return placed_ops.on_each(
-        [handle.device for handle in handles],
-        lambda x: tf.raw_ops.ReadVariableOp(resource=x, dtype=dtype),
-        handles,
-      )
+    made = Definitions(handles[0].graph)
+    names: list[str] = []
+    with placed_ops.apart_from_caller(f"split/{variable.op.name}") as scope:
+      for handle in handles:
+        with made.on(handle.device):
+          read = f"{scope}ReadVariableOp"
+          names.append(
+            made.add("ReadVariableOp", read, [handle.name], dtype=dtype)
+          )
+    ops = made.import_into_graph()
+    return [ops[name.removesuffix(":0")].outputs[0] for name in names]
 
 
 def write_instead(op: tf.Operation, writes: Sequence[tf.Operation]) -> None:

@@ -92,8 +92,9 @@ class Problem:
       shapes, {}, able, frames=frames, exchanged=("classes",)
     )
     layouts.prepare(ops)
+    used = splits.used_at_once(on_handles)
     together = {
-      variable: splits.with_slots({variable: None}, on_handles)
+      variable: splits.with_slots({variable: None}, used)
       for variable in undecided
     }
     return cls(
@@ -316,7 +317,7 @@ class Candidates:
     handles = {
       index: variables.variable_of(x)
       for index, x in enumerate(op.inputs)
-      if x.dtype == tf.resource
+      if op_types.is_resource(x)
     }
     for x in dict.fromkeys(inputs):
       self._consumers[x].append(position)
@@ -481,7 +482,7 @@ class Candidates:
     op = tensor.op
     if op.type in op_types.CONSTANTS:
       return 0
-    handles = [x for x in op.inputs if x.dtype == tf.resource]
+    handles = [x for x in op.inputs if op_types.is_resource(x)]
     if handles:
       of = map(variables.variable_of, handles)
       return 0 if all(map(self.problem.may_follow, of)) else most

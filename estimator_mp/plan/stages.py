@@ -186,7 +186,7 @@ def find_backward(step: StepGraph) -> set[tf.Operation]:
   values = [op for op in every if op.type not in MEASURES]
   starts = [tensor.op for tensor in step.of_examples]
   of_values = set(traversal.descendants(starts, values))
-  return set(backward_of(traversal.in_order(every), of_values))
+  return set(backward_of(every, of_values))
 
 
 def backward_of(
@@ -279,7 +279,7 @@ def plan_stages(
 
 def _spans_stages(call: tf.Operation, stages: Stages) -> bool:
   """Whether the functions of a call use variables of several stages."""
-  handles = [x for x in call.inputs if x.dtype == tf.resource]
+  handles = [x for x in call.inputs if op_types.is_resource(x)]
   found = {stages.get(variables.variable_of(x)) for x in handles}
   return len(found - {None}) > 1
 

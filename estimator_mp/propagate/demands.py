@@ -109,7 +109,7 @@ def _asked(
       variable = variables.variable_of(op.inputs[0])
       if may_follow(variable):
         of_variables.setdefault(variable, made)
-    has_handle = any(x.dtype == tf.resource for x in op.inputs)
+    has_handle = any(op_types.is_resource(x) for x in op.inputs)
     if how is None and made is not None and op in able and not has_handle:
       how = layouts.along_output(op, made)
       if how is not None and (how.exchanges or how.outputs != (made,)):
@@ -118,7 +118,7 @@ def _asked(
         wanted[op] = made, how
     for index, tensor in enumerate(op.inputs):
       is_part = not is_whole(layouts.layout(tensor))
-      if is_part or tensor.dtype == tf.resource or op.type in MEASURES:
+      if is_part or op_types.is_resource(tensor) or op.type in MEASURES:
         continue
       read = None if how is None else how.reads[index]
       name = tensor.name

@@ -9,6 +9,7 @@ be put together before they are taken out again.
 from collections.abc import Hashable, Sequence
 
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
+from estimator_mp.graph import op_types
 from estimator_mp.graph.frames import Frames
 from estimator_mp.rules import control_flow
 
@@ -44,7 +45,7 @@ def find(
       continue
     members[op] = loop or op
     for tensor in op.inputs:
-      keeps = shapes.is_container(tensor) or tensor.dtype == tf.resource
+      keeps = shapes.is_container(tensor) or op_types.is_resource(tensor)
       if keeps and tensor.op in members:
         heads[head(members[tensor.op])] = head(members[op])
   return {op: head(of) for op, of in members.items()}

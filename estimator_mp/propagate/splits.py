@@ -1,7 +1,7 @@
 """Splits of variables over the devices of a model axis."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from estimator_mp.collectives.exchange import Ownership, RowOwners
@@ -58,24 +58,39 @@ class CyclicShard(Shard):
     return RowOwners(self.sizes, Ownership.MOD)
 
 
+def used_at_once(
+  ops: Iterable[tf.Operation],
+) -> list[list[tf.Operation]]:
+  """Returns the variables, and other states, of each op that uses several.
+
+  Args:
+    ops: Ops; a call of functions may use some of its variables each by itself.
+  """
+  found = [
+    [variables.variable_of(x) for x in op.inputs if op_types.is_resource(x)]
+    for op in ops
+    if not op_types.is_call(op)
+  ]
+  return [used for used in found if len(used) > 1]
+
+
 def with_slots(
-  splits: Mapping[tf.Operation, _Split], ops: Iterable[tf.Operation]
+  splits: Mapping[tf.Operation, _Split],
+  together: Sequence[Sequence[tf.Operation]],
 ) -> dict[tf.Operation, _Split]:
   """Returns splits of variables, and of the slots that are updated with them.
 
   Args:
     splits: How variables are split, by their ops.
-    ops: Those of a step.
+    together: What ops of a step use, of `used_at_once`.
   """
   found = dict(splits)
   is_new = True
   while is_new:
     is_new = False
-    for op in ops:
-      handles = [x for x in op.inputs if x.dtype == tf.resource]
-      used = [variables.variable_of(x) for x in handles]
+    for used in together:
       known = [found[x] for x in used if x in found]
-      if not known or op_types.is_call(op):
+      if not known:
         continue
       shape = tf.TensorShape(used[0].get_attr("shape"))
       for other in used:
