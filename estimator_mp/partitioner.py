@@ -231,9 +231,10 @@ class Partitioner:
     self._inline(op_types.FUNCTION_CALLS)
     if self._purpose.trains:
       self._order_reads()
-    if self.has_slices and self._inline(inlining.INLINED):
-      if self._purpose.trains:
-        self._order_reads()  # A loop has ended before each of its ops has.
+    # A loop has ended before each of its ops has.
+    is_inlined = self.has_slices and self._inline(inlining.INLINED)
+    if is_inlined and self._purpose.trains:
+      self._order_reads()
 
   def _inline(self, types: Collection[str]) -> bool:
     """Puts ops of functions that read the batch in the place of their calls.
