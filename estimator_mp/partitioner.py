@@ -53,8 +53,8 @@ from estimator_mp.placement import half_sends
 from estimator_mp.plan import (
   batch_layouts,
   batch_report,
+  deferred_edges,
   finished_report,
-  late_waits,
   phase_costs,
   reshards,
   slice_passes,
@@ -450,7 +450,7 @@ class Partitioner:
     step = self.step
     in_loops = {op for op in step.ops if step.frames.read_in(op) is not None}
     every = self._graph.get_operations()
-    self._late = late_waits.plan_waits(
+    self._late = deferred_edges.plan_waits(
       step.ops,
       self.batch.parts.keys() - step.of_inputs,
       control_flow.ops_in_branches(every) | in_loops,

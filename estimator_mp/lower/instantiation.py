@@ -32,8 +32,8 @@ from estimator_mp.lower import exchanges, owned_rows
 from estimator_mp.lower.axis import Axis, op_name
 from estimator_mp.lower.resharding import Resharding
 from estimator_mp.pipeline.batched_gradients import BatchedGradient
-from estimator_mp.plan import late_waits
-from estimator_mp.plan.late_waits import LateWaits
+from estimator_mp.plan import deferred_edges
+from estimator_mp.plan.deferred_edges import DeferredEdges
 from estimator_mp.plan.step_graph import Fetch
 from estimator_mp.propagate.layouts import (
   Layouts,
@@ -88,7 +88,7 @@ class Instantiation:
       False
     ),
     order_of: Callable[[tf.Operation], Sequence[int]] | None = None,
-    late: LateWaits = late_waits.AS_THEY_ARE,
+    late: DeferredEdges = deferred_edges.OF_THE_GRAPH,
     batched: Mapping[str, BatchedGradient] = MappingProxyType({}),
     in_place: Mapping[tuple[tf.Operation, int], tf.Operation] = (
       MappingProxyType({})

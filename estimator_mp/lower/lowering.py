@@ -20,14 +20,14 @@ from estimator_mp.graph import (
   traversal,
   variables,
 )
-from estimator_mp.graph.waits import Waits
+from estimator_mp.graph.control_edges import ControlEdges
 from estimator_mp.lower import ordering
 from estimator_mp.lower.instantiation import Instantiation
 from estimator_mp.lower.lookups import Lookups
 from estimator_mp.lower.replicas import Replicas
 from estimator_mp.pipeline import cells
 from estimator_mp.plan import gradient_sums, update_reads
-from estimator_mp.plan.late_waits import LateWaits
+from estimator_mp.plan.deferred_edges import DeferredEdges
 from estimator_mp.plan.step_graph import Fetch, StepGraph
 from estimator_mp.plan.step_plan import StepPlan
 from estimator_mp.propagate.layouts import ONCE, Layout, Layouts
@@ -77,13 +77,13 @@ class Lowering:
     self._positions = self._by_op(plan.positions)
     self._layouts = Layouts(plan.layouts, self._by_op(plan.parts))
     self._of_inputs = {*self._ops(plan.of_inputs)}
-    edges = Waits()
+    edges = ControlEdges()
     for name, waits in plan.edges.items():
       edges.keep(self._op(name), self._ops(waits))
     deferred = {
       self._op(name): self._ops(waits) for name, waits in plan.deferred.items()
     }
-    self._late = LateWaits(edges, deferred)
+    self._late = DeferredEdges(edges, deferred)
     self._passes = [self._by_op(of_one) for of_one in plan.passes]
     self._segments = {
       op: i for i, of_one in enumerate(self._passes) for op in of_one

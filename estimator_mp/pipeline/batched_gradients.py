@@ -14,7 +14,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph.waits import AS_THEY_ARE, Waits
+from estimator_mp.graph.control_edges import OF_THE_GRAPH, ControlEdges
 from estimator_mp.pipeline import cells
 
 import tensorflow as tf
@@ -41,7 +41,7 @@ def plan_gradient(
   count: int,
   made: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
-  waits: Waits = AS_THEY_ARE,
+  waits: ControlEdges = OF_THE_GRAPH,
   num_slices: int = 1,
 ) -> BatchedGradient | None:
   """Returns how a gradient is made of several micro-batches at once, if it is.

@@ -20,7 +20,7 @@ from compat.private import graph_reads
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import control_flow, op_types, traversal
-from estimator_mp.graph.waits import AS_THEY_ARE, Waits
+from estimator_mp.graph.control_edges import OF_THE_GRAPH, ControlEdges
 
 import tensorflow as tf
 
@@ -57,7 +57,7 @@ def passes_of_ops(
   backward: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
   gradients: Sequence[Collection[tf.Operation]] = (),
-  waits: Waits = AS_THEY_ARE,
+  waits: ControlEdges = OF_THE_GRAPH,
   loop_of: LoopOf = graph_reads.outermost_loop,
 ) -> dict[tf.Operation, Pass]:
   """Returns the pass that each op of a slice is part of.
@@ -182,7 +182,7 @@ def _measured(
   ops: Iterable[tf.Operation],
   backward: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
-  waits: Waits,
+  waits: ControlEdges,
 ) -> set[tf.Operation]:
   """Returns what measures tensors of the forward pass, on their stage.
 
@@ -257,7 +257,7 @@ def gates(
   op: tf.Operation,
   made: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
-  waits: Waits = AS_THEY_ARE,
+  waits: ControlEdges = OF_THE_GRAPH,
 ) -> list[tf.Operation]:
   """Returns the ops that let a gradient wait for all gradients of a model's op.
 

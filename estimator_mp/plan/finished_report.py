@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from compat.private import graph_reads, op_registry
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
 from estimator_mp.graph import op_types, traversal
-from estimator_mp.graph.waits import Waits
+from estimator_mp.graph.control_edges import ControlEdges
 from estimator_mp.plan import batch_report, slice_passes
 from estimator_mp.plan.batch_report import Moved, Once, Segments, Where, Why
 from estimator_mp.plan.reshards import Kind, Reshard
@@ -48,7 +48,7 @@ class PlannedBatch:
   shapes: SymbolicShapes
   layouts: Propagation
   reshards: Sequence[Reshard]
-  control: Waits
+  control: ControlEdges
   num_segments: int
   num_slices: int
 

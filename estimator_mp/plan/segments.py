@@ -9,7 +9,7 @@ that of the root of a mean is in the next one.
 from collections.abc import Collection, Sequence
 
 from estimator_mp.graph import op_types, traversal
-from estimator_mp.graph.waits import AS_THEY_ARE, Waits
+from estimator_mp.graph.control_edges import OF_THE_GRAPH, ControlEdges
 
 import tensorflow as tf
 
@@ -19,7 +19,7 @@ def segments_of_ops(
   in_slices: Collection[tf.Operation],
   waits_for_all: Collection[tf.Operation],
   backward: Collection[tf.Operation] = (),
-  waits: Waits = AS_THEY_ARE,
+  waits: ControlEdges = OF_THE_GRAPH,
 ) -> dict[tf.Operation, int]:
   """Returns the segment that each op is in, or that has to be over before it.
 

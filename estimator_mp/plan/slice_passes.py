@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from estimator_mp.config.schedules.schedule import Schedule
 from estimator_mp.graph import op_types
-from estimator_mp.graph.waits import AS_THEY_ARE, Waits
+from estimator_mp.graph.control_edges import OF_THE_GRAPH, ControlEdges
 from estimator_mp.pipeline import cells
 from estimator_mp.plan import segments
 from estimator_mp.propagate.layouts import Partial, is_whole
@@ -25,7 +25,7 @@ def plan_passes(
   backward: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
   schedule: Schedule,
-  waits: Waits = AS_THEY_ARE,
+  waits: ControlEdges = OF_THE_GRAPH,
   loop_of: cells.LoopOf = lambda op: None,
 ) -> list[dict[tf.Operation, cells.Pass]]:
   """Returns the passes of ops that are executed in parts, of each segment.
@@ -76,7 +76,7 @@ def waits_for_all(
   op: tf.Operation,
   batch: Propagation,
   inside: Collection[tf.Operation],
-  waits: Waits = AS_THEY_ARE,
+  waits: ControlEdges = OF_THE_GRAPH,
 ) -> bool:
   """Whether an op reads something whole that slices have made.
 

@@ -1,7 +1,7 @@
 """What slices do not wait for, and who waits in their place."""
 
 from estimator_mp.graph import traversal
-from estimator_mp.plan import late_waits
+from estimator_mp.plan import deferred_edges
 from tests.estimator_mp import graph_case
 
 import tensorflow as tf
@@ -10,7 +10,7 @@ from absl.testing import absltest
 _v1 = tf.compat.v1
 
 
-class LateWaitsTest(graph_case.GraphCase):
+class DeferredEdgesTest(graph_case.GraphCase):
   def setUp(self):
     super().setUp()
     self.x = _v1.placeholder(tf.float32, [None, 3])
@@ -23,7 +23,7 @@ class LateWaitsTest(graph_case.GraphCase):
   def _plan(self, *fetches):
     live = traversal.ops_run_with(*fetches)
     ops = [op for op in self.x.graph.get_operations() if op in live]
-    return late_waits.plan_waits(ops, self.in_slices, bound=())
+    return deferred_edges.plan_waits(ops, self.in_slices, bound=())
 
   def test_an_op_without_state_does_not_wait(self):
     with tf.control_dependencies([self.update]):

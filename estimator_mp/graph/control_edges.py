@@ -1,4 +1,4 @@
-"""Waits: the control inputs that ops are to have, while a graph has more."""
+"""Control edges: those that ops are to have, laid over those of the graph."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from estimator_mp.graph import traversal
 import tensorflow as tf
 
 
-class Waits:
+class ControlEdges:
   """Planned control dependencies of ops.
 
   Attributes:
@@ -33,4 +33,4 @@ class Waits:
 
 
 # Those of the graph.
-AS_THEY_ARE = Waits()
+OF_THE_GRAPH = ControlEdges()

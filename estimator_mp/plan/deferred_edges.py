@@ -1,4 +1,4 @@
-"""Late waits: what slices do not wait for, and who waits in their place.
+"""Deferred edges: what slices do not wait for, and who waits in their place.
 
     with tf.control_dependencies(updates_of_moving_averages):
       train_op = optimizer.minimize(loss)
@@ -13,15 +13,14 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 from compat.private import op_registry
-from estimator_mp.graph import op_types, traversal
-from estimator_mp.graph import waits as waits_lib
-from estimator_mp.graph.waits import Waits
+from estimator_mp.graph import control_edges, op_types, traversal
+from estimator_mp.graph.control_edges import ControlEdges
 
 import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True)
-class LateWaits:
+class DeferredEdges:
   """Control dependencies of the ops of a step.
 
   Attributes:
@@ -30,7 +29,7 @@ class LateWaits:
       sees what they make.
   """
 
-  waits: Waits
+  waits: ControlEdges
   late: Mapping[tf.Operation, Sequence[tf.Operation]]
 
 
@@ -38,7 +37,7 @@ def plan_waits(
   ops: Sequence[tf.Operation],
   in_slices: Collection[tf.Operation],
   bound: Collection[tf.Operation],
-) -> LateWaits:
+) -> DeferredEdges:
   """Decides what ops wait for.
 
   Args:
@@ -48,7 +47,7 @@ def plan_waits(
       executed: in branches and loops.
   """
   needed = set(traversal.ancestors(in_slices, ops))
-  waits = Waits()
+  waits = ControlEdges()
   after: set[tf.Operation] = set()  # Ops that wait for slices, executed once.
   late: dict[tf.Operation, tuple[tf.Operation, ...]] = {}
   # To wait for one that has made nothing that others see waits for nothing.
@@ -77,7 +76,7 @@ def plan_waits(
       waits.keep(op, dict.fromkeys([*own, *inherited]))
     if is_once and any(x in in_slices or x in after for x in waits.sources(op)):
       after.add(op)
-  return LateWaits(waits, late)
+  return DeferredEdges(waits, late)
 
 
 def _has_effect(op: tf.Operation) -> bool:
@@ -107,4 +106,4 @@ _SEEN_BY_NOBODY = (
   | op_types.RANDOM
 )
 
-AS_THEY_ARE = LateWaits(waits_lib.AS_THEY_ARE, {})
+OF_THE_GRAPH = DeferredEdges(control_edges.OF_THE_GRAPH, {})
