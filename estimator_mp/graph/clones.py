@@ -78,9 +78,9 @@ class Clones:
         a loop.
       scope: The scope of their names, with the number of a clone for "{}".
     """
-    states = op_types.variables_of(ops)
-    self._add(states, scope)  # What reads them is where they are.
-    self._add([op for op in ops if op not in states], scope)
+    # What reads variables is where they are.
+    self._add(op_types.variables_of(ops), scope)
+    self._add([op for op in ops if not op_types.is_variable(op)], scope)
 
   def _add(self, ops: Sequence[tf.Operation], scope: str) -> None:
     if not ops:

@@ -59,8 +59,9 @@ def find_updates(
     ]
 
   first = [op for variable in variables for op in writes.get(variable, ())]
-  repeated = _repeated(first, {*variables}, writes, rest, values)
-  slots = [x for x in repeated if x not in variables]
+  repeated = _repeated(first, variables, writes, rest, values)
+  known = set(variables)
+  slots = [x for x in repeated if x not in known]
   of_writes = {op for x in repeated for op in writes.get(x, ())}
   found = {*traversal.walk(of_writes, values)}
   within = [op for op in ops if op in found]
@@ -77,11 +78,11 @@ def find_updates(
 
 def _repeated(
   first: Sequence[tf.Operation],
-  variables: Collection[tf.Operation],
+  variables: Sequence[tf.Operation],
   writes: _Writes,
   rest: Collection[tf.Operation],
   values: Callable[[tf.Operation], Sequence[tf.Operation]],
-) -> list[tf.Operation]:
+) -> Collection[tf.Operation]:
   """Returns the variables, slots among them, that each replica can update.
 
   Args:
@@ -121,4 +122,4 @@ def _repeated(
   ]:
     for variable in dict.fromkeys(apart):
       del kept[variable]
-  return list(kept)
+  return kept.keys()
