@@ -95,10 +95,10 @@ def plan_buckets(
 
 
 def reduce_in_buckets(
-  per_replica: Sequence[Sequence[tf.Tensor]],
+  parts: Sequence[Sequence[tf.Tensor]],
   devices: Sequence[str],
   reduces: Mapping[Bucket, Reduce],
-) -> list[list[tf.Tensor]]:
+) -> dict[int, list[tf.Tensor]]:
   """Sums the gradients of replicas, several at a time.
 
   The gradients of a bucket are flattened and joined to one vector on each
@@ -107,8 +107,8 @@ def reduce_in_buckets(
   it is.
 
   Args:
-    per_replica: For every replica its gradients, of the same variables in the
-      same order; all on the replica's device. Dense tensors only.
+    parts: For every gradient that of each replica, on the replica's device.
+      Dense tensors only.
     devices: The device of each replica.
     reduces: The result of `plan_buckets`, in that order, and for each bucket
       what sums n tensors, one on each of n devices: gets the tensors and the
@@ -117,16 +117,16 @@ def reduce_in_buckets(
       collectives that need one order on all devices.
 
   Returns:
-    For every replica the sums, in the order, shapes and dtypes of its
-    gradients, on its device.
+    For every gradient of a bucket the sums, of its shape and dtype, one on the
+    device of each replica.
   """
-  columns = [*zip(*per_replica, strict=True)]
-  shapes = [
-    gradient_lib.common_shape(index, parts)
-    for index, parts in enumerate(columns)
-  ]
+  indices = sorted({index for bucket in reduces for index in bucket.gradients})
+  shapes = {
+    index: gradient_lib.common_shape(index, parts[index]) for index in indices
+  }
   # For each gradient the summed pieces of every replica, nearly always one.
-  pieces: list[list[list[tf.Tensor]]] = [[] for _ in columns]
+  pieces: dict[int, list[list[tf.Tensor]]] = {index: [] for index in indices}
+  per_replica = [*zip(*parts, strict=True)]
   with tf.compat.v1.name_scope("reduce_in_buckets"):
     for bucket, reduce in reduces.items():
       sums = reduce(
@@ -139,14 +139,15 @@ def reduce_in_buckets(
         devices, functools.partial(_unpacked, bucket, shapes), sums
       )
       for number, index in enumerate(bucket.gradients):
-        pieces[index].append([parts[number] for parts in unpacked])
-    totals = [
-      placed_ops.on_each(
-        devices, functools.partial(_joined, shape), [*zip(*found, strict=True)]
+        pieces[index].append([own[number] for own in unpacked])
+    return {
+      index: placed_ops.on_each(
+        devices,
+        functools.partial(_joined, shapes[index]),
+        [*zip(*found, strict=True)],
       )
-      for found, shape in zip(pieces, shapes, strict=True)
-    ]
-  return [[*parts] for parts in zip(*totals, strict=True)]
+      for index, found in pieces.items()
+    }
 
 
 def _alone(
@@ -179,16 +180,16 @@ def _packed(bucket: Bucket, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def _unpacked(
-  bucket: Bucket, shapes: Sequence[tf.TensorShape], total: tf.Tensor
+  bucket: Bucket, shapes: Mapping[int, tf.TensorShape], total: tf.Tensor
 ) -> list[tf.Tensor]:
   """Returns the sums of a bucket's gradients, or of its piece."""
   if len(bucket.gradients) == 1:
     return [total]
-  shapes = [shapes[index] for index in bucket.gradients]
-  parts = tf.split(total, [shape.num_elements() for shape in shapes])
+  own = [shapes[index] for index in bucket.gradients]
+  parts = tf.split(total, [shape.num_elements() for shape in own])
   return [
     tf.reshape(part, shape.as_list())
-    for part, shape in zip(parts, shapes, strict=True)
+    for part, shape in zip(parts, own, strict=True)
   ]
 
 

@@ -1,6 +1,5 @@
 """Replica sums: the ops that sum gradients over replicas, as planned."""
 
-import dataclasses
 from collections.abc import Sequence
 
 from estimator_mp.collectives import all_reduce, buckets, compression
@@ -33,29 +32,10 @@ def sum_over_replicas(
     (index,) = found.bucket.gradients
     with tf.compat.v1.device(found.devices[found.receiver]):
       totals[index] = [tf.add_n(parts[index])]
-  for of_devices in for_each.values():
-    totals |= _sum_in_buckets(parts, of_devices)
+  for devices, of_devices in for_each.items():
+    reduces = {found.bucket: _reduce(found) for found in of_devices}
+    totals |= buckets.reduce_in_buckets(parts, devices, reduces)
   return [totals[index] for index in range(len(parts))]
-
-
-def _sum_in_buckets(
-  parts: Sequence[Sequence[tf.Tensor]],
-  sums: Sequence[gradient_sums.GradientSum],
-) -> dict[int, list[tf.Tensor]]:
-  """Returns the sums of gradients that have the same devices."""
-  indices = sorted({i for found in sums for i in found.bucket.gradients})
-  number = {index: n for n, index in enumerate(indices)}
-  totals = buckets.reduce_in_buckets(
-    [*zip(*(parts[index] for index in indices), strict=True)],
-    sums[0].devices,
-    {
-      dataclasses.replace(
-        found.bucket, gradients=tuple(number[i] for i in found.bucket.gradients)
-      ): _reduce(found)
-      for found in sums
-    },
-  )
-  return dict(zip(indices, map(list, zip(*totals, strict=True)), strict=True))
 
 
 def _reduce(found: gradient_sums.GradientSum) -> Reduce:

@@ -13,6 +13,12 @@ _SHAPES = [(3, 2), (), (0, 4), (5,), (40,), (2, 1, 3), (7,)]
 _DTYPES = ["f4", "f4", "f4", "f8", "f4", "f8", "f2"]
 
 
+def _per_replica(parts, devices, reduces):
+  """Returns for every replica its sums."""
+  sums = buckets_lib.reduce_in_buckets(parts, devices, reduces)
+  return [[*column] for column in zip(*sums.values(), strict=True)]
+
+
 class SumsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (f"{n}_replicas_{name}", n, bucket_bytes, options)
@@ -45,22 +51,14 @@ class SumsTest(parameterized.TestCase):
     devices = device_steps.devices_of(n)
     with tf.Graph().as_default():
       fed = [device_steps.placeholders(gradients) for gradients in arrays]
-      per_replica = [
-        [*column]
-        for column in zip(
-          *[device_steps.spread(parts) for parts in zip(*fed, strict=True)],
-          strict=True,
-        )
-      ]
+      spread = [device_steps.spread(parts) for parts in zip(*fed, strict=True)]
       plan = buckets_lib.plan_buckets(
         [int(np.prod(shape)) for shape in _SHAPES],
         [tf.as_dtype(np.dtype(dtype)) for dtype in _DTYPES],
         bucket_bytes,
         **{"order": range(7)} | options,
       )
-      sums = buckets_lib.reduce_in_buckets(
-        per_replica, devices, dict.fromkeys(plan, reduce)
-      )
+      sums = _per_replica(spread, devices, dict.fromkeys(plan, reduce))
       for totals, device in zip(sums, devices, strict=True):
         self.assertEqual({total.device for total in totals}, {device})
         self.assertEqual([total.shape for total in totals], _SHAPES)
@@ -98,11 +96,8 @@ class SumsTest(parameterized.TestCase):
       plan = buckets_lib.plan_buckets(
         [None, 2, 2], [tf.float32] * 3, 1 << 10, range(3)
       )
-      sums = buckets_lib.reduce_in_buckets(
-        [[column[0] for column in columns], [column[1] for column in columns]],
-        device_steps.devices_of(2),
-        dict.fromkeys(plan, reduce),
-      )
+      devices = device_steps.devices_of(2)
+      sums = _per_replica(columns, devices, dict.fromkeys(plan, reduce))
       value = np.arange(6.0, dtype=np.float32).reshape(3, 2)
       values = device_steps.run(sums, {fed: value})
       self.assertEqual(shapes, [[None, 2], [4]])
@@ -146,11 +141,9 @@ class OverlapTest(absltest.TestCase):
       buckets = buckets_lib.plan_buckets(
         [2] * 4, [tf.float32] * 4, 16, range(4)
       )
-      sums = buckets_lib.reduce_in_buckets(
-        per_replica,
-        device_steps.devices_of(2),
-        dict.fromkeys(buckets, reduce),
-      )
+      parts = [*zip(*per_replica, strict=True)]
+      devices = device_steps.devices_of(2)
+      sums = _per_replica(parts, devices, dict.fromkeys(buckets, reduce))
       self.assertLen(calls, 2)
       values = device_steps.run(sums, {x: [1.0, 2.0]})
     for totals in values:
