@@ -10,7 +10,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from compat.private import graph_reads, op_registry
-from estimator_mp.graph import op_types, resized, shapes, traversal
+from estimator_mp.graph import op_types, shapes, traversal
+from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
 
@@ -24,6 +25,8 @@ _MEMORY_BYTES_PER_SECOND = 500e9
 _LINK_BYTES_PER_SECOND = 10e9
 _SECONDS_PER_TRANSFER = 10e-6
 _SECONDS_PER_OP = 2e-6
+# The attributes of an op's place, and of its shapes when it was made.
+_ANNOTATIONS = ("_class", "_output_shapes")
 # A gradient takes a product for what the op read and one for its weights.
 _PASSES = 3
 # An update reads a value, its gradient and two slots, and writes all but one.
@@ -230,19 +233,40 @@ def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
   """Returns a graph of the same ops, by the same names, with known shapes.
 
   The tensors that the ops read from outside, such as features, have the nominal
-  batch in the place of each unknown dimension. If there is none, it is their
-  own graph.
+  batch in the place of each unknown dimension, and no op has a device. If there
+  is none, it is their own graph.
   """
+  source = _graph_of(ops)
   if all(map(_is_known, ops)):
-    return _graph_of(ops)
+    return source
+  definition = tf.compat.v1.GraphDef()
+  definition.versions.CopyFrom(source.graph_def_versions)
   # Constants come along: a shape that `Reshape` reads is known by its values.
   inside = _with_constants(ops)
-  return resized.copy_of(
-    [op for op in _graph_of(ops).get_operations() if op in inside],
-    lambda tensor: tf.compat.v1.placeholder(
-      tensor.dtype, _nominal(tensor.shape), name="estimator_mp_outside"
-    ),
-  )
+  if any(map(_calls_function, inside)):
+    definition.library.CopyFrom(source.as_graph_def().library)
+  outside: dict[str, tf.Tensor] = {}
+  for op in source.get_operations():
+    if op not in inside:
+      continue
+    node = definition.node.add()
+    node.CopyFrom(op.node_def)
+    node.device = ""
+    kept = [x for x in node.input if x[0] != "^"]
+    del node.input[:]
+    node.input.extend(kept)
+    for attribute in (*_ANNOTATIONS, *_optional_shapes(op)):
+      node.attr.pop(attribute, None)
+    outside |= {x.name: x for x in op.inputs if x.op not in inside}
+  with tf.Graph().as_default() as graph:
+    stand_ins = {
+      name: tf.compat.v1.placeholder(
+        x.dtype, _nominal(x.shape), name="estimator_mp_outside"
+      )
+      for name, x in outside.items()
+    }
+    tf.graph_util.import_graph_def(definition, stand_ins, name="")
+  return graph
 
 
 def _is_known(op: tf.Operation) -> bool:
@@ -254,6 +278,21 @@ def _is_known(op: tf.Operation) -> bool:
 
 def _graph_of(ops: Sequence[tf.Operation]) -> tf.Graph:
   return ops[0].graph if ops else tf.compat.v1.get_default_graph()
+
+
+def _optional_shapes(op: tf.Operation) -> list[str]:
+  """Returns the attributes that say shapes again; datasets need theirs."""
+  return [
+    attribute.name
+    for attribute in op_registry.definition_of(op).attr
+    if attribute.name == "output_shapes" and attribute.HasField("default_value")
+  ]
+
+
+def _calls_function(op: tf.Operation) -> bool:
+  """Whether an op calls a function of the graph's library."""
+  is_function = not hasattr(tf.raw_ops, op.type)  # As those of v1 are.
+  return is_function or bool(functions.functions_of(op.node_def))
 
 
 def _with_constants(
