@@ -6,7 +6,7 @@ checkpoint holds as slices of the one under the plain name.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from compat.private import graph_edits
@@ -44,6 +44,7 @@ class Shards:
     """
     self.splits = splits
     self._writes: Mapping[tf.Operation, Sequence[tf.Operation]] = {}
+    self._reads: Mapping[str, Sequence[tf.Tensor]] = {}
     self.handles = _handles(splits, devices_of)
     for variable, shards in self.handles.items():
       self._place(variable, shards, devices_of(variable))
@@ -78,9 +79,12 @@ class Shards:
     """
     self._writes = writes
     graph = tf.compat.v1.get_default_graph()
+    collections = [
+      graph.get_collection_ref(name) for name in graph.get_all_collection_keys()
+    ]
+    self._read([x for entries in collections for x in entries])
     made: dict[str, list[tf.Variable]] = {}
-    for name in graph.get_all_collection_keys():
-      entries = graph.get_collection_ref(name)
+    for entries in collections:
       found: list[Any] = []
       for entry in entries:
         if isinstance(entry, tf.Variable):
@@ -95,13 +99,13 @@ class Shards:
     self, variable: Any, made: dict[str, list[tf.Variable]]
   ) -> list[tf.Variable]:
     """Returns the shards of a variable, or itself if it is not split."""
-    handle = getattr(variable, "handle", None)
-    split = None if handle is None else self.splits.get(handle.op)
-    if handle is None or split is None:
+    split = self._split_of(variable)
+    if split is None:
       return [variable]
     if isinstance(split, CyclicShard):
       self._let_load(variable, split)
       return [variable]
+    handle = variable.handle
     if handle.name not in made:
       self._let_load(variable, split)
       made[handle.name] = []
@@ -114,6 +118,13 @@ class Shards:
         else:  # That is in no checkpoint.
           tf.compat.v1.add_to_collection(local, shard)
     return made[handle.name]
+
+  def _split_of(self, entry: Any) -> Shard | None:
+    """Returns how a variable is split; None for what is none, or is whole."""
+    handle = getattr(entry, "handle", None)
+    if handle is None or not isinstance(entry, tf.Variable):
+      return None
+    return self.splits.get(handle.op)
 
   def _let_load(self, variable: Any, split: Shard) -> None:
     """Lets `variable.load` write all shards: the variable's own is never run.
@@ -133,7 +144,7 @@ class Shards:
     handles = [x.outputs[0] for x in self.handles[variable.op]]
     first = variable.initializer
     writes = [*self._writes.get(first, [first] * len(handles))]
-    reads = self._reads(variable, handles)
+    reads = self._reads[variable.handle.name]
     full_shape = variable.shape.as_list()
     shards = []
     for i, handle in enumerate(handles):
@@ -168,22 +179,40 @@ class Shards:
         resource=handle, value=tf.zeros(shape, variable.dtype.base_dtype)
       )
 
-  def _reads(
-    self, variable: Any, handles: Sequence[tf.Tensor]
-  ) -> list[tf.Tensor]:
-    """Returns reads of shards, for callers that need their values."""
-    dtype = variable.dtype.base_dtype
-    made = Definitions(handles[0].graph)
-    names: list[str] = []
-    with placed_ops.apart_from_caller(f"split/{variable.op.name}") as scope:
-      for handle in handles:
-        with made.on(handle.device):
-          read = f"{scope}ReadVariableOp"
-          names.append(
-            made.add("ReadVariableOp", read, [handle.name], dtype=dtype)
-          )
+  def _read(self, entries: Iterable[Any]) -> None:
+    """Makes reads of shards, for callers that need their values.
+
+    All are added at once: an import looks at the whole graph.
+
+    Args:
+      entries: Those of collections, variables among them.
+    """
+    variables = {
+      x.handle.name: x
+      for x in entries
+      if self._split_of(x) and not isinstance(self._split_of(x), CyclicShard)
+    }
+    if not variables:
+      return
+    made = Definitions(next(iter(variables.values())).graph)
+    names: dict[str, list[str]] = {}
+    for name, variable in variables.items():
+      dtype = variable.dtype.base_dtype
+      with placed_ops.apart_from_caller(f"split/{variable.op.name}") as scope:
+        for handle in self.handles[variable.op]:
+          with made.on(handle.device):
+            read = made.add(
+              "ReadVariableOp",
+              f"{scope}ReadVariableOp",
+              [handle.outputs[0].name],
+              dtype=dtype,
+            )
+          names.setdefault(name, []).append(read.removesuffix(":0"))
     ops = made.import_into_graph()
-    return [ops[name.removesuffix(":0")].outputs[0] for name in names]
+    self._reads = {
+      name: [ops[read].outputs[0] for read in of_one]
+      for name, of_one in names.items()
+    }
 
 
 def write_instead(op: tf.Operation, writes: Sequence[tf.Operation]) -> None:
