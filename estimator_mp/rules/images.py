@@ -24,10 +24,8 @@ from estimator_mp.sizes.polynomials import Size
 import tensorflow as tf
 
 TABLE = Table("""
-Conv2DBackpropFilter DepthwiseConv2dNativeBackpropFilter:
+DepthwiseConv2dNativeBackpropFilter:
   [n _ _ _], =, [n _ _ _] -> _ _ _ _; sum, bilinear, nonempty
-Conv3DBackpropFilterV2:
-  [n _ _ _ _], =, [n _ _ _ _] -> _ _ _ _ _; sum, bilinear, nonempty
 Dilation2D: n _ _ c, _ _ c -> n _ _ c; nonempty
 Dilation2DBackpropInput: n H W c, _ _ c, n _ _ c -> n H W c; nonempty
 Dilation2DBackpropFilter: n _ _ c, H W c, n _ _ c -> H W c; sum, nonempty
@@ -116,6 +114,30 @@ def _transposed(op: tf.Operation, shapes: Shapes) -> Rule | None:
     Reduction.SUM,
     (frozenset([1]), frozenset([2])),
     dict_of(known),
+    nonempty=True,
+  )
+
+
+@TABLE.rule("Conv2DBackpropFilter", "Conv3DBackpropFilterV2")
+def _filter_gradient(op: tf.Operation, shapes: Shapes) -> Rule | None:
+  """Images, the sizes of filters [space.., in, out], and gradients."""
+  images, sizes = shapes.shape(op.inputs[0]), entries(shapes, op.inputs[1])
+  axis = None if images is None else _channel_axis(op, len(images))
+  if images is None or axis is None:
+    return None
+  rank = len(images)
+  is_one_group = sizes is not None and images[axis] == sizes[-2]
+  read, made = ("c", "f") if is_one_group else (None, None)
+  return Rule(
+    (
+      _images(op, rank, read) or (),
+      SizesOf() if is_one_group else Whole(),
+      _images(op, rank, made) or (),
+    ),
+    (_filters(rank, read, made),),
+    Reduction.SUM,
+    (frozenset([0]), frozenset([2])),
+    {} if sizes is None else dict_of(sizes),
     nonempty=True,
   )
 

@@ -130,6 +130,15 @@ class SplitTest(parameterized.TestCase):
     )
     self.assertEmpty([x for x in plan.sent if x.kind in ("gather", "slice")])
 
+  def test_gradients_of_filters_are_in_parts(self):
+    x = _v1.placeholder(tf.float32, [None, 8, 8, 4])
+    y = tf.nn.conv2d(x, self._weight("up", [3, 3, 4, 6]), 1, "SAME")
+    y = tf.nn.conv2d(y, self._weight("down", [3, 3, 6, 4]), 1, "SAME")
+    rules = [("^up$", 3), ("^down$", 2)]
+    plan = self._split(tf.reduce_mean(tf.square(y)), x, *rules)
+    self.assertEmpty(plan.gathers)
+    self.assertEmpty([x for x in plan.sent if x.kind in ("gather", "slice")])
+
   def test_a_variable_that_no_step_reads_stays_whole(self):
     x = _v1.placeholder(tf.float32, [None, 4])
     self._weight("unused", [4, 6])
