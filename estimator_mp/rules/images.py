@@ -24,8 +24,6 @@ from estimator_mp.sizes.polynomials import Size
 import tensorflow as tf
 
 TABLE = Table("""
-DepthwiseConv2dNativeBackpropFilter:
-  [n _ _ _], =, [n _ _ _] -> _ _ _ _; sum, bilinear, nonempty
 Dilation2D: n _ _ c, _ _ c -> n _ _ c; nonempty
 Dilation2DBackpropInput: n H W c, _ _ c, n _ _ c -> n H W c; nonempty
 Dilation2DBackpropFilter: n _ _ c, H W c, n _ _ c -> H W c; sum, nonempty
@@ -154,6 +152,25 @@ def _depthwise(op: tf.Operation, shapes: Shapes) -> Rule | None:
     None,
     (frozenset([0]), frozenset([1])),
     {(0, axis): filters[2] * filters[3]},
+    is_proportional=True,
+    nonempty=True,
+  )
+
+
+@TABLE.rule("DepthwiseConv2dNativeBackpropFilter")
+def _depthwise_filter(op: tf.Operation, shapes: Shapes) -> Rule | None:
+  """Images, the sizes of filters, and gradients of all their outputs."""
+  sizes = entries(shapes, op.inputs[1])
+  channels = None if sizes is None else "c"
+  labels = _images(op, 4, channels)
+  if labels is None:
+    return None
+  return Rule(
+    (labels, Whole() if sizes is None else SizesOf(), labels),
+    (_filters(4, channels, None),),
+    Reduction.SUM,
+    (frozenset([0]), frozenset([2])),
+    {} if sizes is None else dict_of(sizes),
     is_proportional=True,
     nonempty=True,
   )

@@ -211,7 +211,7 @@ _IMAGES = [
   ),
   _case(
     "DepthwiseConv2dNativeBackpropFilter",
-    {4},
+    {4, 5, 10},
     (4, 8, 6, 5),
     [3, 3, 5, 2],
     (4, 4, 3, 10),
