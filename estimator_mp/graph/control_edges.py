@@ -21,7 +21,7 @@ class ControlEdges:
   def of(self, op: tf.Operation) -> list[tf.Operation]:
     """Returns what an op waits for."""
     kept = self.kept.get(op)
-    return list(op.control_inputs) if kept is None else kept
+    return traversal.control_inputs(op) if kept is None else kept
 
   def sources(self, op: tf.Operation) -> list[tf.Operation]:
     """Returns what an op reads from or waits for; see `traversal.sources`."""

@@ -50,7 +50,16 @@ def walk(
 
 def sources(op: tf.Operation) -> list[tf.Operation]:
   """Returns what an op reads from or waits for."""
-  return [*[tensor.op for tensor in op.inputs], *op.control_inputs]
+  return [*[tensor.op for tensor in op.inputs], *control_inputs(op)]
+
+
+def control_inputs(op: tf.Operation) -> list[tf.Operation]:
+  """Returns what an op waits for, in an order that is the same each time.
+
+  TensorFlow has a set of them, in whatever order their addresses have.
+  """
+  waits = op.control_inputs
+  return sorted(waits, key=lambda x: x.name) if len(waits) > 1 else waits
 
 
 def inputs(op: tf.Operation) -> list[tf.Operation]:

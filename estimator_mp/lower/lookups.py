@@ -158,7 +158,7 @@ class Lookups:
     first = ops[0]
     table = self._tables[variables.variable_of(first.inputs[0])]
     ids = [op.inputs[1] for op in ops]
-    waits = dict.fromkeys(x for op in ops for x in op.control_inputs)
+    waits = dict.fromkeys(x for op in ops for x in traversal.control_inputs(op))
     dtype = first.outputs[0].dtype
     with (
       first.graph.as_default(),

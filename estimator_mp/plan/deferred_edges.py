@@ -53,7 +53,7 @@ def plan_waits(
   # To wait for one that has made nothing that others see waits for nothing.
   effective: set[tf.Operation] = set()
   for op in ops:
-    own = list(op.control_inputs)
+    own = traversal.control_inputs(op)
     sources = [*traversal.inputs(op), *own]
     if _has_effect(op) or not effective.isdisjoint(sources):
       effective.add(op)
