@@ -73,7 +73,7 @@ def made(kind: Any, value: Any, name: str = "it") -> Any:
   if hasattr(kind, "from_json"):
     try:
       return kind.from_json(value)
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
       raise ValueError(f"{name}: {error}") from error
   if issubclass(kind, enum.Enum):
     is_one = isinstance(value, str) and value in kind.__members__
@@ -97,8 +97,9 @@ def written(kind: Any, value: Any) -> Any:
     if value is None:
       return None
     own = type(value)
-    tag = {"kind": own.__name__} if _is_tagged(own, arguments) else {}
-    return tag | written(own, value) if tag else written(own, value)
+    as_json = written(own, value)
+    is_tagged = _is_tagged(own, arguments)
+    return {"kind": own.__name__} | as_json if is_tagged else as_json
   if origin is tuple:
     types_ = _of_entries(arguments, len(value))
     return [written(x, y) for x, y in zip(types_, value, strict=True)]

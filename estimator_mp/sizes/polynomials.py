@@ -49,8 +49,13 @@ class Polynomial:
     """Returns the polynomial of what `to_json` has returned.
 
     Raises:
-      TypeError, ValueError: If it is none.
+      ValueError: If it is none.
     """
+    is_one = isinstance(value, list) and all(
+      isinstance(term, list) and term and type(term[0]) is int for term in value
+    )
+    if not is_one:
+      raise ValueError(f"{value!r} is no size: an int, or [[count, name..]..]")
     return cls({tuple(map(str, term)): int(count) for count, *term in value})
 
   @property

@@ -248,6 +248,30 @@ class DriverTest(parameterized.TestCase):
     step = traversal.ops_run_with(program.spec.train_op)
     self.assertNotIn("Cumsum", {op.type for op in step})
 
+  def test_a_norm_of_gradients_counts_rows_as_often_as_they_are_listed(self):
+    """Replicas look up the same rows; their updates are clipped together."""
+
+    def model_fn(features, labels, mode):
+      table = _v1.get_variable("table", [4, 3], use_resource=True)
+      ids = tf.cast(tf.abs(features["x"]) * 3, tf.int32)
+      net = tf.reduce_sum(tf.nn.embedding_lookup(table, ids), 1)
+      y = _v1.layers.dense(net, 1)
+      loss = tf.reduce_mean(tf.square(y - labels))
+      variables = _v1.trainable_variables()
+      gradients = tf.gradients(loss, variables)
+      clipped, _ = tf.clip_by_global_norm(gradients, 0.1)
+      train_op = _v1.train.AdagradOptimizer(0.1).apply_gradients(
+        zip(clipped, variables, strict=True),
+        _v1.train.get_or_create_global_step(),
+      )
+      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    batch = _BATCH, _LABELS
+    config = _config("data:2", num_micro_batches=2)
+    plain = programs.Program(model_fn, None, batch)
+    program = programs.Program(model_fn, config, batch)
+    programs.assert_same_steps(self, plain, program, [batch] * 3)
+
   def test_what_parts_cut_is_cut_on_their_stage(self):
     """Regression: what was cut had no device, so TensorFlow took the first."""
 

@@ -108,6 +108,7 @@ class StepPlanTest(parameterized.TestCase):
     (("stages",), [], "the plan.stages is .*object"),
     (("schedule", "rows", 0, 0, "phase"), "SIDEWAYS", "FORWARD, BACKWARD"),
     (("mesh", "devices"), [1], r"devices\[0\] is 1, .*str"),
+    (("reshards", 0, "num_bytes"), [2], r"num_bytes: \[2\] is no size"),
   )
   def test_what_is_no_plan_is_refused(self, path, value, message):
     with tf.Graph().as_default():
