@@ -30,6 +30,7 @@ BENCHMARKS = (
   "keras_applications",
   "pipeline_build",
   "pipeline_memory",
+  "largest_model",
   "pipeline_schedules",
   "served_stages",
   "random_kills",

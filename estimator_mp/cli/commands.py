@@ -175,7 +175,6 @@ class Command(Generic[_Options]):
     flag_values = flags.FlagValues()
     try:
       options = self.parse(argv, flag_values)
-      self.prepare(options)
     except ValueError as error:
       return refuse(self.name, error)
     return ended(
@@ -211,16 +210,6 @@ class Command(Generic[_Options]):
       logger.setLevel(converter.absl_to_standard(verbosity))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return int(run_command(options))
-
-  def prepare(self, options: _Options) -> None:
-    """Does what has to be done before TensorFlow is imported; here nothing.
-
-    Args:
-      options: The options of the command.
-
-    Raises:
-      ValueError: If it cannot be done.
-    """
 
   def parse(
     self, argv: list[str], flag_values: flags.FlagValues | None = None

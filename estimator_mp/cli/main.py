@@ -23,7 +23,6 @@ COMMANDS = {
   "compare": "compare_flags.COMMAND",
   "trace": "train_flags.TRACE",
   "traffic": "train_flags.TRAFFIC",
-  "capacity": "sizing.capacity_flags.COMMAND",
   "launch": "launching.launch_flags.COMMAND",
   "predict": "prediction.predict_flags.COMMAND",
   "serve": "prediction.serve_flags.COMMAND",

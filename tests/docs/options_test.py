@@ -13,7 +13,6 @@ import sys
 
 import estimator_mp
 from estimator_mp.cli import compare_flags, inspect_flags, train_flags
-from estimator_mp.cli.sizing import capacity_flags
 
 from absl import flags
 from absl.testing import absltest
@@ -27,7 +26,6 @@ _COMMANDS = {
   "traffic": train_flags.parse_traffic,
   "inspect": inspect_flags.parse,
   "compare": compare_flags.parse,
-  "capacity": capacity_flags.parse,
 }
 
 

@@ -22,7 +22,7 @@ class CompletionTest(parameterized.TestCase):
   @parameterized.parameters(
     ("ins", ["inspect"]),
     ("tra", ["trace", "traffic", "train"]),
-    ("c", ["capacity", "compare", "completion"]),
+    ("c", ["compare", "completion"]),
     ("train --mes", ["--mesh"]),
     ("train --aggregation r", ["ring"]),
     ("train --noprefetch", ["--noprefetch_inputs"]),

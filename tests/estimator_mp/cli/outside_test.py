@@ -132,15 +132,6 @@ class OutsideTest(parameterized.TestCase):
     process = self._start("-c", _LISTEN, TF_CONFIG=config)
     self.assertEqual(self._reached(process, 1), ["2222"])
 
-  def test_capacity(self):
-    process = self._start(
-      *("-m", "estimator_mp", "capacity", "--measure", "--stages=1"),
-      *("--memory_per_device=24MiB", "--num_micro_batches=2", "--batch_size=4"),
-      '--sizes={"hidden_size": 256, "sequence_length": 32}',
-      "--steps=1000000",
-    )
-    self.assertEmpty(self._reached(process, 2))
-
   def test_serve(self):
     process = self._start(
       *("-m", "estimator_mp", "serve", "--port=8500"),

@@ -1,6 +1,6 @@
 """A model that is large for one process: what a limit of memory is tried on.
 
-  python -m tests.estimator_mp.distributed.large_program MODEL_DIR MESH
+  python -m tests.estimator_mp.distributed.large_program MODEL_DIR MESH LAYERS
 
 It trains as TF_CONFIG says, and prints the loss of each step. MESH is "plain"
 for the plain Estimator.
@@ -16,20 +16,19 @@ import tensorflow as tf
 
 v1 = tf.compat.v1
 STEPS = 3
-_LAYERS = 36
-_WIDTH = 1024
+WIDTH = 1024
 _BATCH = 16
 
 
-def _model_fn(features, labels, mode):
+def _model_fn(features, labels, mode, params):
   """Layers of 4 MiB, each with its gradient and two slots."""
   net = features
-  for index in range(_LAYERS):
+  for index in range(params["layers"]):
     # The same in each run, as far as TensorFlow draws the same.
     initializer = v1.random_normal_initializer(0.0, 0.03, seed=index)
     net = v1.layers.dense(
       net,
-      _WIDTH,
+      WIDTH,
       tf.tanh,
       kernel_initializer=initializer,
       name=f"layer{index}",
@@ -45,14 +44,14 @@ def _model_fn(features, labels, mode):
 
 def _input_fn():
   random = np.random.RandomState(3)
-  x = random.randn(_BATCH, _WIDTH).astype(np.float32)
-  y = random.randn(_BATCH, _WIDTH).astype(np.float32)
+  x = random.randn(_BATCH, WIDTH).astype(np.float32)
+  y = random.randn(_BATCH, WIDTH).astype(np.float32)
   return tf.data.Dataset.from_tensors((x, y)).repeat()
 
 
 def main(argv):
   """Trains, and prints the losses."""
-  model_dir, mesh = argv[1:]
+  model_dir, mesh, layers = argv[1:]
   if mesh == "plain":
     model_fn, config = _model_fn, tf.estimator.RunConfig(model_dir)
   else:
@@ -61,7 +60,7 @@ def main(argv):
     config = estimator_mp.run_config(sharding, model_dir)
   recorder = runs.LossRecorder()
   estimator_mp.train_and_evaluate(
-    tf.estimator.Estimator(model_fn, config=config),
+    tf.estimator.Estimator(model_fn, None, config, {"layers": int(layers)}),
     tf.estimator.TrainSpec(_input_fn, max_steps=STEPS, hooks=[recorder]),
     tf.estimator.EvalSpec(_input_fn, steps=1),
   )
