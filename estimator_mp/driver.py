@@ -23,7 +23,7 @@ from estimator_mp.capture import (
   resources,
 )
 from estimator_mp.config import placement as placement_lib
-from estimator_mp.config import replica_options
+from estimator_mp.config import sharding_options
 from estimator_mp.config.sharding_config import ShardingConfig
 from estimator_mp.graph import (
   batch_inputs,
@@ -136,7 +136,7 @@ class Driver:
     self._servers = servers
     self._processes: horovod.Processes | None = None
     self._is_training = mode == TRAIN and not is_export
-    if config.aggregation == replica_options.HOROVOD and self._is_training:
+    if config.aggregation == sharding_options.HOROVOD and self._is_training:
       self._processes = horovod.Processes(config.horovod_op)
     self._graph = tf.compat.v1.get_default_graph()
     self._inputs: list[batch_inputs.Input] = []

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from estimator_mp import devices as devices_lib
-from estimator_mp.config.mesh_options import AXES, parse_axes
+from estimator_mp.config.mesh_axes import AXES, parse_axes
 from estimator_mp.graph import device_assignment
 
 import tensorflow as tf

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from estimator_mp.capture import nested_inputs
-from estimator_mp.config.batch_options import BatchAxis
+from estimator_mp.config.sharding_options import BatchAxis
 from estimator_mp.graph import batch_inputs
 
 import tensorflow as tf

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from estimator_mp.config.batch_options import BatchAxis
+from estimator_mp.config.sharding_options import BatchAxis
 from estimator_mp.graph import batch_inputs
 
 import numpy as np

@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import difflib
 import importlib
-import json
 import logging
 import os
 import re
@@ -19,13 +18,12 @@ import textwrap
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from estimator_mp import json_values
 from estimator_mp.cli import own_errors
 from estimator_mp.config import options as options_lib
-from estimator_mp.config import replica_options, sharding_options
+from estimator_mp.config import sharding_options
 from estimator_mp.distributed import fault_log
 
 from absl import flags
@@ -39,45 +37,28 @@ DEBUG = "debug"
 _FAILED = 1
 _VERBOSITY = "verbosity"
 _ERRORS = "Errors and logs"
-PROGRAM = options_lib.Group("Your program's TensorFlow")
-PROGRAM_ARGUMENTS = "[-m] PROGRAM ARGS..."
 _HELP_FLAGS = frozenset(["help", "helpshort", "h", "?"])
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 # What TensorFlow 2.21 writes before it looks at the level.
 _LOGGED = re.compile(rb"[IWE]\d{4} |WARNING: All log messages before absl")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ProgramOptions:
-  """The user's program, and which TensorFlow it sees; docs/tensorflow1.md.
-
-  Attributes:
-    program: A script or -m and a module, with its arguments; empty for none.
-  """
-
-  program: tuple[str, ...] = ()
-
-  contrib: bool = PROGRAM(False, "Bring back tf.contrib for your program.")
-  v1: bool = PROGRAM(
-    False,
-    "Give your program the tf of TensorFlow 1.15, with tf.contrib: for programs"
-    " written for TensorFlow 1.",
-  )
-  v1_packages: str | None = PROGRAM(
-    None,
-    "With --v1: installed packages that belong to your program, such as "
-    "bert,modeling.",
-  )
-  v2_control_flow: bool = PROGRAM(
-    False, "With --v1: use TensorFlow 2's loops and conditions."
-  )
-  resource_variables: bool = PROGRAM(
-    False, "With --v1: use TensorFlow 2's variables."
-  )
-
-
 class FlagsError(ValueError):
   """A flag is wrong; the one-line text says what would be right."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardedOptions(sharding_options.ShardingOptions):
+  """Options of a command that shards a model in this process."""
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    if self.aggregation == sharding_options.HOROVOD:
+      raise FlagsError(
+        "--aggregation=horovod is for programs that horovodrun starts, and this"
+        " command is one process; use a data axis, such as "
+        "--mesh=data:2,stage:3, or see docs/horovod.md"
+      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,12 +68,10 @@ class Command(Generic[_Options]):
   Attributes:
     name: Its name.
     summary: A line that describes it.
-    options: A dataclass of its options; its field `sharding`, if it has one,
-      has those of sharding.
+    options: A dataclass of its options.
     groups: The headings of its flags, in order.
     module: The module whose `run_command` does it, by its whole name.
-    without: The options of sharding that it has no use for.
-    defaults: Other defaults than options of sharding have, by their names.
+    without: The options that it has no use for.
     arguments: The words that follow the flags and --, if some may.
   """
 
@@ -102,14 +81,7 @@ class Command(Generic[_Options]):
   groups: tuple[str, ...]
   module: str
   without: tuple[str, ...] = ()
-  defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   arguments: str = ""
-
-  @property
-  def _has_sharding(self) -> bool:
-    """Whether the command shards a model."""
-    fields: Any = dataclasses.fields(self.options)  # type: ignore[arg-type]
-    return any(field.name == "sharding" for field in fields)
 
   def define_flags(self, flag_values: flags.FlagValues) -> None:
     """Defines a flag for each option.
@@ -117,7 +89,8 @@ class Command(Generic[_Options]):
     Args:
       flag_values: Where to define them.
     """
-    options_lib.define_flags(self.options, flag_values)
+    used = options_lib.names(self.options, self.without)
+    options_lib.define_flags(self.options, flag_values, used)
     flags.DEFINE_bool(
       DEBUG,
       False,
@@ -135,11 +108,6 @@ class Command(Generic[_Options]):
       lower_bound=-2,
       upper_bound=1,
     )
-    if not self._has_sharding:
-      return
-    sharding = sharding_options.ShardingOptions
-    used = options_lib.names(sharding, self.without)
-    options_lib.define_flags(sharding, flag_values, used, **self.defaults)
 
   def options_of_flags(
     self, flag_values: flags.FlagValues, **given: Any
@@ -153,15 +121,7 @@ class Command(Generic[_Options]):
     Raises:
       ValueError: If they do not fit together.
     """
-    if not self._has_sharding:
-      return options_lib.from_flags(self.options, flag_values, **given)
-    sharding = options_lib.from_flags(
-      sharding_options.ShardingOptions, flag_values
-    )
-    check_one_process(sharding.aggregation)
-    return options_lib.from_flags(
-      self.options, flag_values, sharding=sharding, **given
-    )
+    return options_lib.from_flags(self.options, flag_values, **given)
 
   def main(self, argv: list[str]) -> int:
     """Runs the command; TensorFlow is imported once its flags are right.
@@ -283,8 +243,8 @@ class Command(Generic[_Options]):
     for heading in headings:
       lines += ["", f"{heading}:"]
       for flag in modules[heading]:
-        default = "" if flag.default is None else f"={flag.default_as_str}"
-        lines.append(f"  --{flag.name}{default}".replace("'", ""))
+        default = (flag.default_as_str or "").replace("'", "")
+        lines.append(f"  --{flag.name}{default and '='}{default}")
         lines += textwrap.wrap(
           flag.help, 78, initial_indent=" " * 6, subsequent_indent=" " * 6
         )
@@ -301,54 +261,6 @@ def _wrong_value(text: str) -> str:
   return f"{words}; --help explains the flags"
 
 
-def check_program(
-  options: Any, needed: str, example: str, *others: str
-) -> None:
-  """Raises if what options say of a user's model does not fit together.
-
-  Args:
-    options: The options, with a model_fn, or None for a model of this project.
-    needed: The flag that a model_fn needs besides.
-    example: The meaning of that flag, and how it is written.
-    *others: Other flags that are of a model_fn only.
-
-  Raises:
-    FlagsError: If it does not.
-  """
-  for name in ("v1_packages", "v2_control_flow", "resource_variables"):
-    if getattr(options, name) and not options.v1:
-      raise FlagsError(
-        f"--{name} is for programs of TensorFlow 1; give --v1, too"
-      )
-  of_model_fn = (needed, *others, "params")
-  if options.program:
-    for name in ("model_fn", *of_model_fn):
-      if getattr(options, name) is not None:
-        raise FlagsError(
-          f"--{name} is given beside the program {options.program[0]}, which "
-          "sets that itself; leave one of them out"
-        )
-    if options.program == ("-m",):
-      raise FlagsError("-m is given without a module; write one after it")
-    if options.program[0] != "-m":
-      check_script(options.program[0])
-    return
-  if options.model_fn is None:
-    for name in (*of_model_fn, "contrib", "v1"):
-      if getattr(options, name) not in (None, False):
-        raise FlagsError(
-          f"--{name} is given without --model_fn; give the model, such as "
-          "--model_fn=my_model:model_fn, or -- and your program"
-        )
-    return
-  if getattr(options, needed) is None:
-    raise FlagsError(
-      f"--model_fn={options.model_fn} needs --{needed}: {example}"
-    )
-  check_function("model_fn", options.model_fn)
-  parse_params(options.params)
-
-
 def check_script(path: str) -> None:
   """Raises if there is no such script.
 
@@ -362,65 +274,6 @@ def check_script(path: str) -> None:
     raise FlagsError(
       f"there is no file {path} in {options_lib.user_directory()}; give the "
       "path of a program"
-    )
-
-
-def check_function(flag: str, name: str) -> None:
-  """Raises if a text is no module:function.
-
-  Args:
-    flag: The flag that has it.
-    name: The text.
-
-  Raises:
-    FlagsError: If it is none.
-  """
-  module, colon, function = name.partition(":")
-  if not (module and colon and function):
-    raise FlagsError(
-      f"--{flag}={name} is not module:function; write it like my_model:{flag}"
-    )
-
-
-def parse_params(text: str | None) -> dict[str, Any] | None:
-  """Returns what --params says.
-
-  Args:
-    text: A JSON object; None for none.
-
-  Raises:
-    FlagsError: If it is no such object.
-  """
-  if text is None:
-    return None
-  try:
-    value = json_values.parse(text)
-  except json.JSONDecodeError as error:
-    raise FlagsError(
-      f'--params={text} is not valid JSON ({error}); write it like {{"units": '
-      "64}"
-    ) from error
-  if not isinstance(value, dict):
-    raise FlagsError(
-      f'--params={text} is not a JSON object; write it like {{"units": 64}}'
-    )
-  return value
-
-
-def check_one_process(aggregation: str) -> None:
-  """Raises if gradients are to be summed over processes.
-
-  Args:
-    aggregation: As in `ShardingConfig`.
-
-  Raises:
-    FlagsError: If they are.
-  """
-  if aggregation == replica_options.HOROVOD:
-    raise FlagsError(
-      "--aggregation=horovod is for programs that horovodrun starts, and this "
-      "command is one process; use a data axis, such as "
-      "--mesh=data:2,stage:3, or see docs/horovod.md"
     )
 
 

@@ -3,73 +3,52 @@
 import dataclasses
 from typing import Any
 
-from estimator_mp.cli import commands, train_flags
+from estimator_mp.cli import commands, program_flags, train_flags
+from estimator_mp.cli.program_flags import MODEL
 from estimator_mp.config import options as options_lib
-from estimator_mp.config import sharding_options
 
 from absl import flags
 
-_model = options_lib.Group("Model and data")
 _comparison = options_lib.Group("Comparison")
 _MAX_SEED = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True)
-class CompareOptions(commands.ProgramOptions):
-  """Options of a comparison. Paths are absolute."""
+class CompareOptions(program_flags.ProgramOptions):
+  """Options of a comparison. Paths are absolute.
 
-  sharding: sharding_options.ShardingOptions
-  model_fn: str | None = _model(
-    None,
-    "The model_fn of your Estimator, as module:function. Modules in the current"
-    " directory are found, too. Default: --model on digits.",
-  )
-  input_fn: str | None = _model(
-    None, "The input_fn of the training, as module:function."
-  )
-  params: str | None = _model(
-    None, 'The Estimator\'s params as JSON: {"units": 64}.'
-  )
-  model: str = _model(
-    "mlp",
-    "The train command's model to compare.",
-    choices=train_flags.IMAGE_MODELS,
-  )
-  batch_size: int = _model(
-    64, "Images per training step of --model.", minimum=1
-  )
-  steps: int = _comparison(5, "Training steps to compare.", minimum=1)
-  tolerance: float = _comparison(
-    1e-5,
-    "Relative tolerance: the largest difference of a loss, a gradient norm or a"
-    " variable that counts as equal.",
-  )
-  seed: int | None = _comparison(
-    None,
-    "The Estimator's tf_random_seed. Default: that of the program's RunConfig,"
-    " or 1.",
-    maximum=_MAX_SEED,
-  )
-  checkpoint: str | None = _comparison(
-    None,
-    "A checkpoint, or a model_dir with one, to start from. Default: the plain"
-    " model's initial values.",
-    is_path=True,
-  )
-  restart_each_step: bool = _comparison(
-    False,
-    "Start each step of the sharded model from the plain model's variables, so"
-    " that differences do not accumulate.",
-  )
+  Attributes:
+    input_fn: The input_fn of the training, as module:function.
+    model: The train command's model to compare, on digits, if there is no
+      model_fn.
+    batch_size: Images per training step of --model.
+    steps: Training steps to compare.
+    tolerance: Relative tolerance: the largest difference of a loss, a gradient
+      norm or a variable that counts as equal.
+    seed: The Estimator's tf_random_seed. Default: that of the program's
+      RunConfig, or 1.
+    checkpoint: A checkpoint, or a model_dir with one, to start from. Default:
+      the plain model's initial values.
+    restart_each_step: Start each step of the sharded model from the plain
+      model's variables, so that differences do not accumulate.
+  """
+
+  input_fn: str | None = MODEL(None)
+  model: str = MODEL("mlp", choices=train_flags.IMAGE_MODELS)
+  batch_size: int = MODEL(64, 1)
+  steps: int = _comparison(5, 1)
+  tolerance: float = _comparison(1e-5)
+  seed: int | None = _comparison(None, maximum=_MAX_SEED)
+  checkpoint: str | None = _comparison(None, is_path=True)
+  restart_each_step: bool = _comparison(False)
 
   def __post_init__(self) -> None:
-    commands.check_program(
-      self,
-      "input_fn",
-      "its training data, such as --input_fn=my_model:input_fn",
+    super().__post_init__()
+    self.check_model(
+      "input_fn", "its training data, such as --input_fn=my_model:input_fn"
     )
     if self.input_fn is not None:
-      commands.check_function("input_fn", self.input_fn)
+      program_flags.check_function("input_fn", self.input_fn)
 
 
 class _CompareCommand(commands.Command[CompareOptions]):
@@ -96,15 +75,9 @@ COMMAND = _CompareCommand(
   "Trains a model plain and sharded, in turns, and compares every step: the"
   " model\nof --model_fn, or of the first Estimator that PROGRAM trains.",
   CompareOptions,
-  (
-    _model,
-    commands.PROGRAM,
-    options_lib.SHARDING,
-    _comparison,
-  ),
+  (MODEL, program_flags.TENSORFLOW, options_lib.SHARDING, _comparison),
   "estimator_mp.cli.run_compare",
-  defaults={"mesh": "stage:3"},
-  arguments=commands.PROGRAM_ARGUMENTS,
+  arguments=program_flags.ARGUMENTS,
 )
 
 

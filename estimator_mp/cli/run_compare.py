@@ -6,7 +6,6 @@ from typing import Any
 
 from compat.private import estimators
 from estimator_mp.cli import (
-  commands,
   compare_flags,
   first_training,
   user_program,
@@ -44,7 +43,7 @@ def _compared(options: compare_flags.CompareOptions) -> Comparison:
   seed = 1 if options.seed is None else options.seed
   compared = functools.partial(
     compare,
-    config=ShardingConfig.of(options.sharding),
+    config=ShardingConfig.of(options),
     steps=options.steps,
     tolerance=options.tolerance,
     run_config=tf.estimator.RunConfig(tf_random_seed=seed),
@@ -79,5 +78,5 @@ def _compared(options: compare_flags.CompareOptions) -> Comparison:
       "model_fn", options.model_fn, "check --params, and what --input_fn gives"
     ),
     user_program.load_function("input_fn", options.input_fn),
-    params=commands.parse_params(options.params),
+    params=options.params,
   )

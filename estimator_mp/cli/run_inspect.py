@@ -33,7 +33,7 @@ def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
   """
   if options.out is not None:
     run_record.make_writable("out", options.out)
-  config = estimator_mp.ShardingConfig.of(options.sharding)
+  config = estimator_mp.ShardingConfig.of(options)
   if options.program:
     user_program.show_tensorflow(options)
 
@@ -71,7 +71,7 @@ def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
     features,
     labels or None,
     config,
-    commands.parse_params(options.params),
+    options.params,
     options.model_fn,
   )
 

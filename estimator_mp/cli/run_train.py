@@ -89,11 +89,9 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   if cluster is not None:
     network.check_network(cluster, options.trusted_network)
   # The run verifies with a hook of its own, which it asks for the facts.
-  mesh_text = elastic_mesh.elastic_mesh(options.sharding.mesh)
+  mesh_text = elastic_mesh.elastic_mesh(options.mesh)
   config = estimator_mp.ShardingConfig.of(
-    dataclasses.replace(
-      options.sharding, mesh=mesh_text, verify_placement=False
-    )
+    options, mesh=mesh_text, verify_placement=False
   )
   mesh = config.create_mesh()
   progress_lib.check_bar(sys.stdout)
@@ -317,7 +315,7 @@ class _Run:
       self._progress,
       self._interruption,
     ]
-    if options.sharding.verify_placement:
+    if options.verify_placement:
       hooks.append(self._verification)
     if options.trace_steps:
       folder = os.path.join(options.model_dir, _TRACE_FOLDER)

@@ -4,14 +4,12 @@ The fields of the classes are the flags of the same names. Paths are absolute.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from estimator_mp.cli import commands
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.config import mesh_options, sharding_options
 from estimator_mp.config import options as options_lib
+from estimator_mp.config import sharding_options
 from model_fns.recipes import catalogue
 
 from absl import flags
@@ -24,9 +22,6 @@ _training = options_lib.Group("Training")
 _output = options_lib.Group("Output")
 _cluster = options_lib.Group("Cluster")
 _MAX_SEED = 2**31 - 1
-_DEFAULTS: Mapping[str, Any] = MappingProxyType(
-  {"mesh": "stage:3", "num_micro_batches": 4}
-)
 
 # The trace says where ops ran; a comparison would come a step too late. And
 # nothing is exported.
@@ -36,150 +31,118 @@ _Options = TypeVar("_Options")
 
 
 @dataclasses.dataclass(frozen=True)
-class ModelOptions:
-  """A model, what it learns, and how it is sharded."""
+class ModelOptions(commands.ShardedOptions):
+  """A model, what it learns, and how it is sharded.
 
-  model: str = _data(
-    "cifar10_cnn",
-    "The model to train. Each has defaults of its own: --model=NAME --help"
-    " shows them.",
-    choices=MODELS,
-  )
-  dataset: str = _data(
-    "digits",
-    "Data set that the model is trained on.",
-    choices=catalogue.datasets(),
-  )
-  data_dir: str | None = _data(
-    None,
-    "Directory with the files of the data set. cifar10: its binary files"
-    " (data_batch_1.bin to data_batch_5.bin, test_batch.bin); by default they"
-    " are downloaded once. criteo: its train.txt, or a file's own path.",
-    is_path=True,
-  )
-  batch_size: int = _data(64, "Examples per training step.", minimum=1)
-  sharding: sharding_options.ShardingOptions = dataclasses.field(
-    default_factory=lambda: sharding_options.ShardingOptions(**_DEFAULTS)
-  )
+  Attributes:
+    model: The model to train. Each has defaults of its own: --model=NAME --help
+      shows them.
+    dataset: Data set that the model is trained on.
+    data_dir: Directory with the files of the data set. cifar10: its binary
+      files (data_batch_1.bin to data_batch_5.bin, test_batch.bin); by default
+      they are downloaded once. criteo: its train.txt, or a file's own path.
+    batch_size: Examples per training step.
+  """
+
+  mesh: str = sharding_options.MESH("stage:3")
+  num_micro_batches: int = sharding_options.PIPELINE(4, 1)
+  model: str = _data("cifar10_cnn", choices=MODELS)
+  dataset: str = _data("digits", choices=catalogue.datasets())
+  data_dir: str | None = _data(None, is_path=True)
+  batch_size: int = _data(64, 1)
 
   def __post_init__(self) -> None:
+    super().__post_init__()
     fitting = catalogue.ENTRIES[self.model].datasets
     if self.dataset not in fitting:
       raise ValueError(
         f"dataset={self.dataset} does not fit model={self.model}; use "
         f"{' or '.join(fitting)}"
       )
-    commands.check_one_process(self.sharding.aggregation)
     _check_batch(
-      self.batch_size,
-      mesh_options.parse_axes(self.sharding.mesh).get("data", 1),
-      self.sharding.num_micro_batches,
+      self.batch_size, self.axis_size("data"), self.num_micro_batches
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions(ModelOptions):
-  """Options of a training run."""
+  """Options of a training run.
 
-  train_steps: int = _training(
-    600, "Global step at which training is finished.", minimum=1
-  )
-  learning_rate: float = _training(0.001, "Learning rate of the optimizer.")
-  optimizer: str = _training(
-    "adam",
-    "Optimizer (momentum is 0.9); own: the one of the model's paper, if it has"
-    " one.",
-    choices=catalogue.OPTIMIZERS,
-  )
-  seed: int = _training(
-    1,
-    "Fixes the initial weights, the order of the examples and their"
-    " augmentation.",
-    maximum=_MAX_SEED,
-  )
-  model_dir: str = _output(
-    None,
-    "Directory for checkpoints, summaries and result.json; training resumes"
-    " from the newest checkpoint in it. By default runs/MODEL-DATASET-MESH.",
-    is_path=True,
-  )
-  export_dir: str | None = _output(
-    None,
-    "Directory to export a SavedModel to, in a directory named after the time."
-    " By default nothing is exported.",
-    is_path=True,
-  )
-  save_checkpoints_steps: int = _output(
-    200, "Steps between two checkpoints.", minimum=1
-  )
-  save_input_position: bool = _output(
-    True,
-    "Save the position in the input with each checkpoint, so that a resumed run"
-    " continues with the next batch; otherwise the input starts anew.",
-  )
-  eval_every_secs: int = _output(
-    0,
-    "Minimum number of seconds between the starts of two evaluations; 0"
-    " evaluates every checkpoint. The last one is always evaluated.",
-  )
-  log_every: int = _output(
-    50,
-    "Steps between two lines of progress where the output is not a terminal.",
-    minimum=1,
-  )
-  trace_steps: tuple[int, ...] = _output(
-    (20,),
-    "Global steps to trace, into MODEL_DIR/trace: a picture and a file for"
-    " chrome://tracing each. none for no step.",
-    minimum=1,
-  )
-  trusted_network: bool = _cluster(
-    False,
-    "In a cluster of TF_CONFIG: confirms that only its machines can reach the"
-    " ports of this machine. TensorFlow's server has no authentication.",
-  )
-  startup_timeout: int = _cluster(
-    600, "Seconds that a task of a cluster waits for the others.", minimum=1
-  )
-  heartbeat_timeout: int = _cluster(
-    30,
-    "Seconds after which the chief reports a task of its cluster that does not"
-    " answer. The run continues when the task answers, or was restarted.",
-    minimum=1,
-  )
-  lost_after: int = _cluster(
-    600,
-    "Seconds after which a task that does not answer is lost: the chief stops"
-    " waiting for it, and ends with exit code 138; //estimator_mp:launch"
-    " --elastic continues without the task.",
-    minimum=1,
-  )
+  Attributes:
+    train_steps: Global step at which training is finished.
+    learning_rate: Learning rate of the optimizer.
+    optimizer: Optimizer (momentum is 0.9); own: the one of the model's paper,
+      if it has one.
+    seed: Fixes the initial weights, the order of the examples and their
+      augmentation.
+    model_dir: Directory for checkpoints, summaries and result.json; training
+      resumes from the newest checkpoint in it. By default
+      runs/MODEL-DATASET-MESH.
+    export_dir: Directory to export a SavedModel to, in a directory named after
+      the time. By default nothing is exported.
+    save_checkpoints_steps: Steps between two checkpoints.
+    save_input_position: Save the position in the input with each checkpoint, so
+      that a resumed run continues with the next batch; otherwise the input
+      starts anew.
+    eval_every_secs: Minimum number of seconds between the starts of two
+      evaluations; 0 evaluates every checkpoint. The last one is always
+      evaluated.
+    log_every: Steps between two lines of progress where the output is not a
+      terminal.
+    trace_steps: Global steps to trace, into MODEL_DIR/trace: a picture and a
+      file for chrome://tracing each. none for no step.
+    trusted_network: In a cluster of TF_CONFIG: confirms that only its machines
+      can reach the ports of this machine. TensorFlow's server has no
+      authentication.
+    startup_timeout: Seconds that a task of a cluster waits for the others.
+    heartbeat_timeout: Seconds after which the chief reports a task of its
+      cluster that does not answer. The run continues when the task answers, or
+      was restarted.
+    lost_after: Seconds after which a task that does not answer is lost: the
+      chief stops waiting for it, and ends with exit code 138;
+      //estimator_mp:launch --elastic continues without the task.
+  """
+
+  train_steps: int = _training(600, 1)
+  learning_rate: float = _training(0.001)
+  optimizer: str = _training("adam", choices=catalogue.OPTIMIZERS)
+  seed: int = _training(1, maximum=_MAX_SEED)
+  model_dir: str = _output(None, is_path=True)
+  export_dir: str | None = _output(None, is_path=True)
+  save_checkpoints_steps: int = _output(200, 1)
+  save_input_position: bool = _output(True)
+  eval_every_secs: int = _output(0)
+  log_every: int = _output(50, 1)
+  trace_steps: tuple[int, ...] = _output((20,), 1)
+  trusted_network: bool = _cluster(False)
+  startup_timeout: int = _cluster(600, 1)
+  heartbeat_timeout: int = _cluster(30, 1)
+  lost_after: int = _cluster(600, 1)
 
   def __post_init__(self) -> None:
-    super().__post_init__()
-    tasks_lib.from_environment()  # It raises if TF_CONFIG is malformed.
     if self.model_dir is None:
-      mesh = self.sharding.mesh.replace(":", "").replace(",", "-")
+      mesh = self.mesh.replace(":", "").replace(",", "-")
       folder = f"runs/{self.model}-{self.dataset}-{mesh}"
       object.__setattr__(self, "model_dir", options_lib.absolute_path(folder))
+    super().__post_init__()
+    tasks_lib.from_environment()  # It raises if TF_CONFIG is malformed.
 
   def by_flag(self) -> dict[str, Any]:
     """Returns the values of all options but the model_dir, by flag."""
     values = {x.name: getattr(self, x.name) for x in dataclasses.fields(self)}
-    sharding = values.pop("sharding")
     del values["model_dir"]
-    return values | {
-      x.name: getattr(sharding, x.name) for x in dataclasses.fields(sharding)
-    }
+    return values
 
 
 @dataclasses.dataclass(frozen=True)
 class StepOptions(ModelOptions):
-  """Options of a command that looks at the last of some steps of training."""
+  """Options of a command that looks at the last of some steps of training.
 
-  step: int = _output(
-    20, "The step to trace. The first steps are slower than others.", minimum=1
-  )
+  Attributes:
+    step: The step to trace. The first steps are slower than others.
+  """
+
+  step: int = _output(20, 1)
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -207,21 +170,25 @@ class StepOptions(ModelOptions):
 
 @dataclasses.dataclass(frozen=True)
 class TraceOptions(StepOptions):
-  """Options of the trace of a step."""
+  """Options of the trace of a step.
 
-  out: str = _output(
-    "trace",
-    "Directory for step_N.png, step_N.svg and step_N.json, which"
-    " chrome://tracing and ui.perfetto.dev show.",
-    is_path=True,
-  )
+  Attributes:
+    out: Directory for step_N.png, step_N.svg and step_N.json, which
+      chrome://tracing and ui.perfetto.dev show.
+  """
+
+  out: str = _output("trace", is_path=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class TrafficOptions(StepOptions):
-  """Options of the traffic of a step."""
+  """Options of the traffic of a step.
 
-  largest: int = _output(10, "Number of the largest tensors to list.")
+  Attributes:
+    largest: Number of the largest tensors to list.
+  """
+
+  largest: int = _output(10)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,7 +235,6 @@ TRAIN = _ModelCommand(
   TrainOptions,
   (_data, options_lib.SHARDING, _training, _output, _cluster),
   "estimator_mp.cli.run_train",
-  defaults=_DEFAULTS,
 )
 TRACE = _ModelCommand(
   "trace",
@@ -277,7 +243,6 @@ TRACE = _ModelCommand(
   (_data, options_lib.SHARDING, _output),
   "estimator_mp.cli.run_trace",
   _NOT_OF_A_STEP,
-  defaults=_DEFAULTS,
 )
 TRAFFIC = _ModelCommand(
   "traffic",
@@ -286,7 +251,6 @@ TRAFFIC = _ModelCommand(
   (_data, options_lib.SHARDING, _output),
   "estimator_mp.cli.run_traffic",
   _NOT_OF_A_STEP,
-  defaults=_DEFAULTS,
 )
 
 

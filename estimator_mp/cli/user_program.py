@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import compat
-from estimator_mp.cli import commands, failures, own_errors
+from estimator_mp.cli import commands, failures, own_errors, program_flags
 from estimator_mp.comparison.inspect_model import InputSpec, Spec
 from estimator_mp.config import options as options_lib
 
@@ -34,7 +34,7 @@ _COMMA = re.compile(r",(?![^\[]*\])")
 _EXAMPLE = "x:float32[?,10],ids:int32[?,128]"
 
 
-def show_tensorflow(options: commands.ProgramOptions, *names: str) -> None:
+def show_tensorflow(options: program_flags.ProgramOptions, *names: str) -> None:
   """Gives the user's program the TensorFlow that it asks for.
 
   Args:

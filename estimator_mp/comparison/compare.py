@@ -15,8 +15,8 @@ from typing import Any
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import sharding
 from estimator_mp.comparison import comparison, training_graph
-from estimator_mp.config import replica_options
 from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.config import sharding_options
 from estimator_mp.session import session_config
 
 import tensorflow as tf
@@ -157,7 +157,7 @@ def _check_arguments(
   config: sharding_config_lib.ShardingConfig, steps: int, tolerance: float
 ) -> None:
   sharding_config_lib.check_config(config)
-  if config.aggregation == replica_options.HOROVOD:
+  if config.aggregation == sharding_options.HOROVOD:
     raise ValueError(
       'aggregation="horovod" sums over processes, and compare is one process; '
       'compare with a data axis, such as mesh="data:2"'

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.config.mesh_options import parse_axes
+from estimator_mp.config.mesh_axes import parse_axes
 
 
 def elastic_mesh(mesh: str) -> str:

@@ -1,26 +1,34 @@
-"""Options: fields of a dataclass that flags, dicts and JSON can give.
+"""Options: fields of a dataclass that flags, JSON, checks and help read.
 
-A field made by `option` carries what flags and checks have to know of it. So a
-new option is one field of the dataclass, and nothing else:
+A field made by `option` is all there is of an option, and the docstring of its
+class all that is told of it:
 
-    num_micro_batches: int = option(1, "Slices of a batch.", minimum=1)
+    class Options:
+      \"\"\"...
+
+Attributes:
+        num_micro_batches: Number of slices of a batch.
+      \"\"\"
+
+      num_micro_batches: int = option(1, minimum=1)
 
 The annotation is its type: bool, int, float, str, `Bytes`, `tuple[str, ...]`,
-`tuple[int, ...]`, each of them perhaps `| None`. A field with another
-annotation is checked by the dataclass itself, which takes what JSON makes of
-it: lists, dicts and texts.
+`tuple[int, ...]`, each of them perhaps `| None`; `Any` is a text, or what JSON
+makes of one, which the class checks itself. A float is positive.
 """
 
 import dataclasses
 import difflib
+import functools
+import inspect
 import json
 import math
 import os
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, TypeAlias, TypeVar, cast
 
 from estimator_mp import amounts, json_values
 
@@ -31,48 +39,183 @@ SHARDING = "Sharding"
 # An amount of bytes: given as an integer or as text such as "256MiB", and held
 # as an integer.
 Bytes: TypeAlias = Annotated[Any, "bytes"]
-_TEXTS = tuple[str, ...]
-_INTEGERS = tuple[int, ...]
-_WORDS: Mapping[Any, str] = {
-  bool: "true or false",
-  int: "an integer",
-  float: "a number",
-  str: "a string",
-  Bytes: "an amount of bytes",
-  _TEXTS: "a list of strings",
-  _INTEGERS: "a list of integers",
-  types.NoneType: "None",
+
+
+class _Kind(typing.NamedTuple):
+  """A type of an option.
+
+  Attributes:
+    words: The type in words.
+    of: The types that a value may have in Python.
+    read: Returns the value of a flag's text, or raises a ValueError.
+    write: Returns the text of a value.
+    fix: What would be right; {range} stands for what the option allows.
+    part: The type of a tuple's entries; None if it is no tuple.
+  """
+
+  words: str
+  of: tuple[type, ...]
+  read: Callable[[str], Any]
+  write: Callable[[Any], str] = str
+  fix: str = "use {range}"
+  part: type | None = None
+
+
+def _read_integers(text: str) -> tuple[int, ...]:
+  return () if text.strip() == "none" else tuple(map(int, text.split(",")))
+
+
+def _read_texts(text: str) -> tuple[str, ...]:
+  return tuple(x.strip() for x in text.split(",") if x.strip())
+
+
+def _write_integers(values: Sequence[int]) -> str:
+  return ",".join(map(str, values)) or "none"
+
+
+_KINDS: Mapping[Any, _Kind] = {
+  bool: _Kind(
+    "true or false",
+    (bool,),
+    flags.BooleanParser().parse,
+    lambda value: str(value).lower(),
+    "use one of them",
+  ),
+  int: _Kind("an integer", (int,), int),
+  float: _Kind("a number", (int, float), float, fix="use one such as 0.001"),
+  str: _Kind("a string", (str,), str),
+  Bytes: _Kind("an amount of bytes", (int, str), str, amounts.format_bytes),
+  tuple[str, ...]: _Kind(
+    "a list of strings", (tuple, list), _read_texts, ",".join, part=str
+  ),
+  tuple[int, ...]: _Kind(
+    "a list of integers",
+    (tuple, list),
+    _read_integers,
+    _write_integers,
+    "use such as 10,20 (each {range}), or none",
+    int,
+  ),
 }
 
 _Options = TypeVar("_Options")
 
 
 @dataclasses.dataclass(frozen=True)
-class _Option:
-  """The metadata of a field; `option` explains it.
+class Option:
+  """An option; `option` explains it.
 
   Attributes:
-    kinds: The types that the field's annotation joins.
+    default: Its default.
+    minimum: The least that a number may be.
+    maximum: The most that it may be; None for no limit.
+    choices: The words that a text may be; empty if it may be any.
+    group: The heading of its flag.
+    is_path: Whether it is a path.
+    kind: Its type; None if its class checks it.
+    may_be_none: Whether it may be None.
+    help: What it is.
   """
 
   default: Any
-  help: str
   minimum: int
   maximum: int | None
   choices: tuple[str, ...]
   group: str
   is_path: bool
-  kinds: tuple[Any, ...] = ()
+  kind: _Kind | None = None
+  may_be_none: bool = True
+  help: str = ""
+
+  def held(self, value: Any) -> Any:
+    """Returns a value as instances hold it.
+
+    Args:
+      value: The value, as a program gives it, or JSON.
+
+    Raises:
+      ValueError: If the option cannot have it. The message follows the value.
+    """
+    kind = self.kind
+    if kind is None or (value is None and self.may_be_none):
+      return value
+    if not _is_a(value, kind.of, kind.part):
+      or_none = " or None" if self.may_be_none else ""
+      raise ValueError(f"has the wrong type; give {kind.words}{or_none}")
+    if kind is _KINDS[Bytes] and isinstance(value, str):
+      value = amounts.parse_bytes(value)
+    if self.choices and value not in self.choices:
+      raise ValueError(f"is not known; use one of {', '.join(self.choices)}")
+    if kind is _KINDS[float] and not 0 < value < math.inf:
+      raise ValueError(f"is not positive and finite; {self._fix}")
+    numbers = value if kind.part else (value,)
+    for number in numbers:
+      which = f" at {number}" if kind.part else ""
+      if isinstance(number, int) and number < self.minimum:
+        raise ValueError(f"is too small{which}; {self._fix}")
+      if self.maximum is not None and number > self.maximum:
+        raise ValueError(f"is too large{which}; {self._fix}")
+    return tuple(value) if kind.part else value
 
   @property
-  def is_known(self) -> bool:
-    """Whether its annotation says all; else the dataclass checks it itself."""
-    return all(kind in _WORDS for kind in self.kinds)
+  def _fix(self) -> str:
+    """What would be right."""
+    assert self.kind is not None
+    end = "or more" if self.maximum is None else f"to {self.maximum}"
+    return self.kind.fix.format(range=f"{self.minimum} {end}")
+
+  def read(self, text: str) -> Any:
+    """Returns what the text of a flag says.
+
+    Args:
+      text: The text.
+
+    Raises:
+      ValueError: If it says nothing. The message follows the text.
+    """
+    if self.kind is None:
+      return _of_json(text)
+    if self.kind is _KINDS[str] and not (text.strip() or self.choices):
+      raise ValueError("is empty; give a value, or leave the flag out")
+    try:
+      return self.kind.read(text)
+    except ValueError as error:
+      raise ValueError(f"is not {self.kind.words}; {self._fix}") from error
+
+  def text_of(self, value: Any) -> str:
+    """Returns a value as a command line has it.
+
+    Args:
+      value: The value.
+    """
+    if self.kind is not None:
+      return self.kind.write(value)
+    return value if isinstance(value, str) else json.dumps(to_plain(value))
+
+
+def _is_a(value: Any, of: tuple[type, ...], part: type | None) -> bool:
+  # True is an int for Python, but not for people.
+  is_one = isinstance(value, of) and isinstance(value, bool) == (bool in of)
+  return is_one and (
+    part is None or all(_is_a(x, (part,), None) for x in value)
+  )
+
+
+def _of_json(text: str) -> Any:
+  """Returns what JSON says, if it is a list or an object; or else a text."""
+  if text.lstrip()[:1] not in ("[", "{"):
+    return text
+  try:
+    return json_values.parse(text)
+  except json.JSONDecodeError as error:
+    raise ValueError(
+      f"is not valid JSON ({error}); put strings in double quotes and close "
+      "all brackets"
+    ) from error
 
 
 def option(
   default: Any,
-  help_: str,
   minimum: int = 0,
   choices: Sequence[str] = (),
   *,
@@ -84,16 +227,13 @@ def option(
 
   Args:
     default: Its default.
-    help_: Its description in the help of flags.
     minimum: The least that a number may be.
     choices: The words that a text may be; empty if it may be any.
     maximum: The most that a number may be; None for no limit.
     group: The heading of its flag in the help.
     is_path: Whether its flag is a path, which starts at the user's directory.
   """
-  described = _Option(
-    default, help_, minimum, maximum, tuple(choices), group, is_path
-  )
+  described = Option(default, minimum, maximum, tuple(choices), group, is_path)
   return dataclasses.field(default=default, metadata={"option": described})
 
 
@@ -105,42 +245,50 @@ class Group(str):
     return option(*args, group=self, **kwargs)
 
 
-def joined_attributes(groups: Sequence[type]) -> str:
-  """Returns the attributes that docstrings of dataclasses have, by group.
+@functools.cache
+def options_of(options: type) -> dict[str, Option]:
+  """Returns the options of a dataclass by name; other fields are none.
 
   Args:
-    groups: The dataclasses.
+    options: The dataclass.
   """
-  found = []
-  for group in groups:
-    summary, _, rest = (group.__doc__ or "").partition("\n")
-    _, _, attributes = rest.partition("Attributes:\n")
-    found.append(f"  {summary}\n\n  Attributes:\n{attributes.rstrip()}\n")
-  return "\n".join(found)
-
-
-def _fields(options: type) -> dict[str, _Option]:
-  """Returns the options of a dataclass by name; other fields are none."""
   hints = typing.get_type_hints(options, include_extras=True)
   found = {}
   for field in dataclasses.fields(options):
-    if "option" in field.metadata:
-      hint = hints[field.name]
-      is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
-      kinds = typing.get_args(hint) if is_union else (hint,)
-      described = field.metadata["option"]
-      found[field.name] = dataclasses.replace(described, kinds=kinds)
+    if "option" not in field.metadata:
+      continue
+    hint = hints[field.name]
+    is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    kinds = typing.get_args(hint) if is_union else (hint,)
+    found[field.name] = dataclasses.replace(
+      field.metadata["option"],
+      kind=_KINDS.get(kinds[0]),
+      may_be_none=types.NoneType in kinds,
+      help=_attributes(options).get(field.name, ""),
+    )
   return found
 
 
-def names(options: type, but: Sequence[str] = ()) -> tuple[str, ...]:
+def _attributes(options: type) -> dict[str, str]:
+  """Returns what docstrings say of the attributes of a class and its bases."""
+  found: dict[str, str] = {}
+  for cls in reversed(options.__mro__):
+    _, _, rest = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")
+    rest, _, _ = rest.partition("\n\nRaises:")
+    for entry in re.split(r"\n(?=  \w)|\n\n", rest):
+      name, _, text = entry.partition(":")
+      found[name.strip()] = " ".join(text.split())
+  return found
+
+
+def names(options: type, but: Iterable[str] = ()) -> tuple[str, ...]:
   """Returns the names of a dataclass's options.
 
   Args:
     options: The dataclass.
     but: The names to leave out.
   """
-  return tuple(name for name in _fields(options) if name not in but)
+  return tuple(name for name in options_of(options) if name not in but)
 
 
 def check(instance: Any) -> None:
@@ -154,68 +302,13 @@ def check(instance: Any) -> None:
   Raises:
     ValueError: With the name, the value and what would be right.
   """
-  for name, described in _fields(type(instance)).items():
+  kind: type = type(instance)
+  for name, described in options_of(kind).items():
     value = getattr(instance, name)
-    if described.is_known:
-      if not any(_is_a(value, kind) for kind in described.kinds):
-        words = " or ".join(_WORDS[kind] for kind in described.kinds)
-        raise ValueError(f"{name}={value!r} has the wrong type; give {words}")
-      try:
-        object.__setattr__(instance, name, _held(described, value))
-      except ValueError as error:
-        raise ValueError(f"{name}={value!r} {error}") from error
-
-
-def _is_a(value: Any, kind: Any) -> bool:
-  if typing.get_origin(kind) is tuple:
-    (part, _) = typing.get_args(kind)
-    is_list = isinstance(value, tuple | list)
-    return is_list and all(_is_a(x, part) for x in value)
-  if kind is float:
-    kind = int | float
-  if kind == Bytes:
-    kind = int | str
-  # True is an int for Python, but not for people.
-  return isinstance(value, kind) and (
-    kind is bool or not isinstance(value, bool)
-  )
-
-
-def _held(described: _Option, value: Any) -> Any:
-  """Returns a value of the right type as the option holds it.
-
-  Raises:
-    ValueError: If the option cannot have it. The message follows the value.
-  """
-  if Bytes in described.kinds and isinstance(value, str):
-    value = amounts.parse_bytes(value)
-  problem = _problem(described, value)
-  if problem:
-    raise ValueError(problem)
-  return value
-
-
-def _problem(described: _Option, value: Any) -> str | None:
-  """Returns what is wrong with a value of the right type, and what is right."""
-  if described.choices and value not in described.choices:
-    return f"is not known; use one of {', '.join(described.choices)}"
-  numbers = value if isinstance(value, tuple | list) else (value,)
-  for number in numbers:
-    if isinstance(number, int | float):
-      which = f" at {number}" if numbers is value else ""
-      if number < described.minimum:
-        return f"is too small{which}; {_range(described, value)}"
-      if described.maximum is not None and number > described.maximum:
-        return f"is too large{which}; {_range(described, value)}"
-  return None
-
-
-def _range(described: _Option, value: Any) -> str:
-  if isinstance(value, tuple):
-    return f"use such as 10,20 (each {described.minimum} or more), or none"
-  if described.maximum is None:
-    return f"use {described.minimum} or more"
-  return f"use {described.minimum} to {described.maximum}"
+    try:
+      object.__setattr__(instance, name, described.held(value))
+    except ValueError as error:
+      raise ValueError(f"{name}={value!r} {error}") from error
 
 
 def check_names(options: type, values: Any) -> None:
@@ -242,62 +335,6 @@ def check_names(options: type, values: Any) -> None:
         f"{options.__name__} has no field {name!r}, which is given as "
         f"{value!r}; {hint} fields are {', '.join(known)}"
       )
-
-
-def checked_pairs(
-  name: str,
-  pairs: Any,
-  is_right: Callable[[Any], bool],
-  what: str,
-  example: str,
-) -> tuple[tuple[str, Any], ...]:
-  """Returns pairs of an expression and something as tuples, if they are right.
-
-  Args:
-    name: The option.
-    pairs: Its value.
-    is_right: Whether something is right in the second place.
-    what: A description of such things, for the message.
-    example: A pair.
-
-  Raises:
-    ValueError: If a pair is none, or its expression is malformed.
-  """
-  for pair in pairs:
-    is_pair = isinstance(pair, list | tuple) and len(pair) == 2
-    if not (is_pair and isinstance(pair[0], str) and is_right(pair[1])):
-      raise ValueError(
-        f"{name} has {pair!r}, which is not a pair of an expression and "
-        f"{what}; write pairs such as {example}"
-      )
-    _check_expression(name, pair[0])
-  return tuple((expression, other) for expression, other in pairs)
-
-
-def checked_expressions(name: str, expressions: Any) -> tuple[str, ...]:
-  """Returns regular expressions as a tuple, if they are right.
-
-  Args:
-    name: The option.
-    expressions: Its value.
-
-  Raises:
-    ValueError: If one is malformed.
-  """
-  for expression in expressions:
-    _check_expression(name, expression)
-  return tuple(expressions)
-
-
-def _check_expression(name: str, expression: str) -> None:
-  """Raises if an expression is malformed."""
-  try:
-    re.compile(expression)
-  except re.error as error:
-    raise ValueError(
-      f"{name} has {expression!r}, which is not a valid regular expression: "
-      f"{error}"
-    ) from error
 
 
 def parse_json(text: str) -> Any:
@@ -372,40 +409,34 @@ def define_flags(
   check_names(
     options, dict.fromkeys(only or (), None) | dict(choices) | defaults
   )
-  for name, described in _fields(options).items():
-    if only is None or name in only:
-      words = tuple(choices.get(name, described.choices))
-      unknown = tuple(x for x in words if x not in described.choices)
-      if unknown:
-        raise ValueError(
-          f"{name} cannot be {unknown}; it is one of "
-          f"{', '.join(described.choices)}"
-        )
-      default = defaults.get(name, described.default)
-      narrowed = dataclasses.replace(described, choices=words, default=default)
-      flags.DEFINE_flag(
-        _flag(name, narrowed), flag_values, module_name=described.group
+  for name, described in options_of(options).items():
+    if only is not None and name not in only:
+      continue
+    words = tuple(choices.get(name, described.choices))
+    unknown = tuple(x for x in words if x not in described.choices)
+    if unknown:
+      raise ValueError(
+        f"{name} cannot be {unknown}; it is one of "
+        f"{', '.join(described.choices)}"
       )
-
-
-def _flag(name: str, described: _Option) -> flags.Flag:
-  help_, default = described.help, described.default
-  if described.choices:
-    help_ = f"{help_} One of: {', '.join(described.choices)}."
-  if Bytes in described.kinds:
-    help_ = f"{help_} An integer, or such as 500MB or 256MiB."
-  if _TEXTS in described.kinds:
-    default = ",".join(default) or None
-  elif not described.is_known and not isinstance(default, str | None):
-    default = json.dumps(to_plain(default))
-  return flags.Flag(
-    _Parser(described),
-    _Serializer(described),
-    name,
-    default,
-    help_,
-    boolean=bool in described.kinds,
-  )
+    default = defaults.get(name, described.default)
+    if not isinstance(default, str | None):
+      default = described.text_of(default)
+    help_ = described.help
+    if words:
+      help_ += f" One of: {', '.join(words)}."
+    flags.DEFINE_flag(
+      flags.Flag(
+        _Parser(dataclasses.replace(described, choices=words)),
+        _Serializer(described),
+        name,
+        default,
+        help_,
+        boolean=described.kind is _KINDS[bool],
+      ),
+      flag_values,
+      module_name=described.group,
+    )
 
 
 class _Parser(flags.ArgumentParser):
@@ -415,65 +446,24 @@ class _Parser(flags.ArgumentParser):
     choices: The words that it may be; empty if it may be any.
   """
 
-  def __init__(self, described: _Option):
+  def __init__(self, described: Option):
     self.choices = described.choices
     self._described = described
-    self._kinds = described.kinds
 
   def parse(self, argument: Any) -> Any:
-    value = self._read(argument) if isinstance(argument, str) else argument
-    return _held(self._described, value)
-
-  def _read(self, argument: str) -> Any:
-    if bool in self._kinds:
-      try:
-        return flags.BooleanParser().parse(argument)
-      except ValueError as error:
-        raise ValueError(
-          "is neither true nor false; use one of them"
-        ) from error
-    if float in self._kinds:
-      return _positive_number(argument)
-    if int in self._kinds or _INTEGERS in self._kinds:
-      return self._whole(argument)
-    if not argument.strip() and not self._described.choices:
-      raise ValueError("is empty; give a value, or leave the flag out")
-    return argument
-
-  def _whole(self, argument: str) -> int | tuple[int, ...]:
-    is_list = _INTEGERS in self._kinds
-    if is_list and argument.strip() == "none":
-      return ()
-    try:
-      return tuple(map(int, argument.split(","))) if is_list else int(argument)
-    except ValueError as error:
-      what = "not a list of integers" if is_list else "not an integer"
-      right = _range(self._described, () if is_list else 0)
-      raise ValueError(f"is {what}; {right}") from error
-
-
-def _positive_number(argument: str) -> float:
-  try:
-    value = float(argument)
-  except ValueError as error:
-    raise ValueError("is not a number; use one such as 0.001") from error
-  if not (math.isfinite(value) and value > 0):
-    raise ValueError("is not positive and finite; use one such as 0.001")
-  return value
+    if isinstance(argument, str):
+      argument = self._described.read(argument)
+    return self._described.held(argument)
 
 
 class _Serializer(flags.ArgumentSerializer):
   """Writes a default as the command line has it."""
 
-  def __init__(self, described: _Option):
-    self._kinds = described.kinds
+  def __init__(self, described: Option):
+    self._described = described
 
   def serialize(self, value: Any) -> str:
-    if Bytes in self._kinds:
-      return amounts.format_bytes(value)
-    if isinstance(value, tuple):
-      return ",".join(map(str, value)) or "none"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return self._described.text_of(value)
 
 
 def from_flags(
@@ -487,8 +477,7 @@ def from_flags(
     **others: The dataclass's fields that are no options.
 
   Raises:
-    ValueError: If no flags were defined, one begins like JSON and is none, or
-      the dataclass raises it.
+    ValueError: If no flags were defined, or the dataclass raises it.
   """
   # A program may have a flag of its own with the name of an option.
   defined = {
@@ -496,36 +485,19 @@ def from_flags(
     for title, of_title in flag_values.flags_by_module_dict().items()
     for flag in of_title
   }
-  values = {
-    name: _value_of_flag(name, described, flag_values[name].value)
-    for name, described in _fields(options).items()
-    if defined.get(name) == described.group
-  }
+  values, kind = {}, cast(type, options)
+  for name, described in options_of(kind).items():
+    if defined.get(name) == described.group:
+      value = flag_values[name].value
+      is_file = described.kind is None and str(value).endswith(".json")
+      is_path = isinstance(value, str) and (described.is_path or is_file)
+      values[name] = absolute_path(value) if is_path else value
   if not values:
     raise ValueError(
       f"{options.__name__} has no flags here; call "
       "estimator_mp.define_sharding_flags() before the flags are parsed"
     )
   return options(**values, **others)
-
-
-def _value_of_flag(name: str, described: _Option, value: Any) -> Any:
-  """Returns the value of an option from that of its flag."""
-  if _TEXTS in described.kinds:
-    return tuple(x.strip() for x in (value or "").split(",") if x.strip())
-  if described.is_path and value is not None:
-    return absolute_path(value)
-  if described.is_known or not isinstance(value, str):
-    return value
-  if value.lstrip()[:1] in ("[", "{"):
-    try:
-      return json_values.parse(value)
-    except json.JSONDecodeError as error:
-      raise ValueError(
-        f"--{name}={value} is not valid JSON ({error}); put strings in double "
-        "quotes and close all brackets"
-      ) from error
-  return absolute_path(value) if value.endswith(".json") else value
 
 
 def absolute_path(path: str) -> str:

@@ -77,17 +77,20 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
     return None
 
   @classmethod
-  def of(cls, words: sharding_options.ShardingOptions) -> "ShardingConfig":
+  def of(
+    cls, words: sharding_options.ShardingOptions, **changes: Any
+  ) -> "ShardingConfig":
     """Returns the configuration that options describe.
 
     Args:
-      words: The options.
+      words: The options; a command has others besides.
+      **changes: Fields that are others than the options say.
 
     Raises:
       ValueError: If this machine has no such mesh, or a file cannot be read.
     """
-    fields = dataclasses.fields(words)
-    return cls(**{field.name: getattr(words, field.name) for field in fields})
+    fields = [field.name for field in dataclasses.fields(cls)]
+    return cls(**{name: getattr(words, name) for name in fields} | changes)
 
   @classmethod
   def from_dict(cls, values: Mapping[str, Any]) -> "ShardingConfig":

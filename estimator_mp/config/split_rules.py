@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from estimator_mp.config import options
+from estimator_mp.config import name_rules
 
 # The word for axes that are searched for.
 AUTO = "auto"
@@ -54,7 +54,7 @@ def checked_split(
       'split=() has no rule; give at least one, such as (".*", None) to keep '
       'all variables whole, or split="auto"'
     )
-  rules = options.checked_pairs(
+  rules = name_rules.checked(
     "split",
     split,
     _is_where,

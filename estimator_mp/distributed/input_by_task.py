@@ -33,7 +33,7 @@ from compat.private import estimators
 from estimator_mp import devices, mesh
 from estimator_mp.capture import input_pieces
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.config import batch_options, replica_options, sharding_config
+from estimator_mp.config import sharding_config, sharding_options
 from estimator_mp.graph import op_types
 from estimator_mp.graph.calls import functions
 
@@ -125,7 +125,7 @@ def of_train_spec(
   """
   if _CONTEXT not in estimators.arguments_of(spec.input_fn):
     return spec
-  if config.aggregation == replica_options.HOROVOD:
+  if config.aggregation == sharding_options.HOROVOD:
     return spec
   reader = _InputByTask(spec.input_fn, config, worker, num_workers)
   return spec._replace(
@@ -144,7 +144,7 @@ class _InputByTask(tf.estimator.SessionRunHook):
     num_workers: int,
   ):
     self._input_fn = input_fn
-    self._batch_axis: Sequence[batch_options.BatchAxis] = config.batch_axis
+    self._batch_axis: Sequence[sharding_options.BatchAxis] = config.batch_axis
     self._pipelines = pipelines_of(config.create_mesh())
     count = len(self._pipelines)
     replicas = sum(len(pipeline.replicas) for pipeline in self._pipelines)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from compat.private import graph_reads
-from estimator_mp.config.mesh_options import Rule
+from estimator_mp.config.sharding_options import PlacementRule
 from estimator_mp.graph import colocation, op_types
 
 import tensorflow as tf
@@ -19,7 +19,9 @@ class Rules:
   """The rules that the user gives; a `Strategy`."""
 
   def __init__(
-    self, rules: Sequence[Rule], mode: str = tf.estimator.ModeKeys.TRAIN
+    self,
+    rules: Sequence[PlacementRule],
+    mode: str = tf.estimator.ModeKeys.TRAIN,
   ):
     """Takes rules in order; the first one that matches a name counts.
 
@@ -108,7 +110,7 @@ def _initializers(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
 
 
 def _matches(
-  rules: Sequence[Rule], ops: Sequence[tf.Operation]
+  rules: Sequence[PlacementRule], ops: Sequence[tf.Operation]
 ) -> dict[tf.Operation, int]:
   """Returns which rule matches each op, where one does."""
   expressions = [re.compile(expression) for expression, _ in rules]

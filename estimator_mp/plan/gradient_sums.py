@@ -15,9 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from estimator_mp.collectives import all_reduce, buckets
-from estimator_mp.config import pipeline_options
+from estimator_mp.config import sharding_options
 from estimator_mp.config.algorithms import ALGORITHMS, choose_algorithm
-from estimator_mp.config.replica_options import ReplicaOptions
 from estimator_mp.graph import gradient as gradient_lib
 
 import tensorflow as tf
@@ -161,7 +160,7 @@ def _described(
 
 
 def plan_sums(
-  gradients: Sequence[GradientParts], config: ReplicaOptions
+  gradients: Sequence[GradientParts], config: sharding_options.ShardingOptions
 ) -> tuple[GradientSum, ...]:
   """Decides how the gradients of one round are summed over replicas.
 
@@ -210,7 +209,7 @@ def _sum_of_one(
 def _sums_for_each(
   indices: Sequence[int],
   gradients: Sequence[GradientParts],
-  config: ReplicaOptions,
+  config: sharding_options.ShardingOptions,
 ) -> Iterator[GradientSum]:
   """Yields the sums of gradients that have the same devices."""
   of_devices = [gradients[index] for index in indices]
@@ -232,7 +231,7 @@ def _sums_for_each(
 def _sum_for_each(
   bucket: buckets.Bucket,
   gradients: Sequence[GradientParts],
-  config: ReplicaOptions,
+  config: sharding_options.ShardingOptions,
 ) -> GradientSum:
   """Returns the sum of a bucket of dense tensors, which each replica gets."""
   sizes = [gradient.num_elements for gradient in gradients]
@@ -255,7 +254,7 @@ def _sum_for_each(
 
 
 def _algorithm(
-  config: ReplicaOptions,
+  config: sharding_options.ShardingOptions,
   dtype: tf.DType,
   num_bytes: int | None,
   devices: Sequence[str],
@@ -288,7 +287,7 @@ def _links(
   count, itemsize = num_bytes // dtype.size, dtype.size
   # Only floating-point numbers are compressed.
   compression = found.compression if dtype.is_floating else "none"
-  if compression in pipeline_options.HALF_PRECISIONS:
+  if compression in sharding_options.HALF_PRECISIONS:
     itemsize = min(itemsize, 2)
   elif compression == "top_k":
     count = max(1, round(found.top_k_fraction * count))

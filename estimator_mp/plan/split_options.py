@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from estimator_mp import amounts
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.config.model_axis_options import ModelAxisOptions
 from estimator_mp.config.sharding_config import ShardingConfig
+from estimator_mp.config.sharding_options import ShardingOptions
 from estimator_mp.config.split_rules import (
   AUTO,
   SplitError,
@@ -84,7 +84,7 @@ def splits_of_rules(
 
 
 def check_gathers(
-  gathers: Iterable[Gather], options: ModelAxisOptions, graph: tf.Graph
+  gathers: Iterable[Gather], options: ShardingOptions, graph: tf.Graph
 ) -> None:
   """Raises if a tensor is read whole that must not be.
 

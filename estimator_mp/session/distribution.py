@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from compat.private import autograph
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.config.mesh_options import AXES
+from estimator_mp.config.mesh_axes import AXES
 
 import tensorflow as tf
 

@@ -11,7 +11,7 @@ from typing import Any
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.cluster import tasks
-from estimator_mp.config import replica_options, sharding_config, split_rules
+from estimator_mp.config import sharding_config, sharding_options, split_rules
 from estimator_mp.session import session_config
 
 import tensorflow as tf
@@ -65,7 +65,7 @@ def check(
     )
   for refused, what, why, instead in (
     (
-      config.aggregation == replica_options.HOROVOD,
+      config.aggregation == sharding_options.HOROVOD,
       'aggregation="horovod"',
       "all processes would update the same variables on them",
       "leave it out, or leave ps out of TF_CONFIG",

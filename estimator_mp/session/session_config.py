@@ -10,8 +10,8 @@ from typing import Any
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.config import replica_options
 from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.config import sharding_options
 from estimator_mp.gpus import logical
 from estimator_mp.plan import sharding_plan
 from estimator_mp.session import distribution
@@ -257,7 +257,7 @@ def _of_sharded_run(
   save_input_position: bool,
 ) -> tf.estimator.RunConfig:
   """Returns a RunConfig as that of a sharded run."""
-  if save_input_position and config.aggregation == replica_options.HOROVOD:
+  if save_input_position and config.aggregation == sharding_options.HOROVOD:
     raise ValueError(
       'save_input_position=True with aggregation="horovod": only one process '
       "saves checkpoints, but each has an input of its own; leave "

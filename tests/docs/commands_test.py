@@ -52,7 +52,7 @@ class CommandsTest(guide_case.GuideCase):
   def test_train_on_texts(self, guide, mesh):
     """tests/model_fns/recipes runs the command."""
     (options,) = _train_options(f"docs/{guide}.md")
-    self.assertEqual(options.sharding.mesh, mesh)
+    self.assertEqual(options.mesh, mesh)
     recipe = run_train.prepare(options).recipe
     self.assertEqual(recipe.figure, "perplexity")
     # Each version of Python has a text of its own.
@@ -65,7 +65,7 @@ class CommandsTest(guide_case.GuideCase):
     self.assertEqual(
       [x.model for x in options], ["dlrm", "wide_deep", "deepfm"]
     )
-    self.assertEqual({x.sharding.mesh for x in options}, {"data:4"})
+    self.assertEqual({x.mesh for x in options}, {"data:4"})
     some = functools.partial(clicks.load, 5_000)
     with mock.patch.object(clicks, "load", some):
       recipe = run_train.prepare(options[0]).recipe

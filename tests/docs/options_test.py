@@ -47,7 +47,8 @@ def _rows():
   estimator_mp.define_sharding_flags(values)
   commands = _flags_of_commands()
   for flag in itertools.chain(*values.flags_by_module_dict().values()):
-    default = "" if flag.default is None else f"`{flag.default_as_str[1:-1]}`"
+    default = (flag.default_as_str or "").strip("'")
+    default = default and f"`{default}`"
     names = [name for name, known in commands.items() if flag.name in known]
     text = flag.help.replace("|", "\\|")
     yield f"| `{flag.name}` | {default} | {', '.join(names)} | {text} |"

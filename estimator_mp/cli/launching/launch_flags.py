@@ -28,71 +28,53 @@ class LaunchOptions:
 
   Attributes:
     program: The program of each task, with its arguments.
+    tasks: Number of tasks that train or serve: the chief and workers.
+    ps: Number of parameter servers, in addition. With them, each worker trains;
+      without them, the chief's session drives the devices of the workers.
+    evaluator: Start an evaluator, too, which reads the chief's checkpoints.
+    max_restarts: Number of restarts of each failed task. After that, the other
+      tasks are ended, and this command returns the exit code of the failed
+      task.
+    restart_delay: Seconds before a restart.
+    elastic: Continue with the remaining tasks: if a worker failed, or a task
+      was killed, and is not restarted, all others are ended and restarted, with
+      one task fewer. Programs get a mesh that fits from
+      estimator_mp.toolbox.elastic_mesh; //estimator_mp:train does so.
+    grace: Seconds that tasks may take to end: they get SIGINT (Ctrl-C) or
+      SIGTERM, the chief first, so that it can save a checkpoint; then they are
+      killed. A second Ctrl-C kills at once.
+    mem_limit: Memory limit of each process of the task (RLIMIT_DATA): its heap,
+      other private writable memory, and the stacks of its threads, used or only
+      reserved. Further allocations fail. TensorFlow alone takes 0.43 GB on 2
+      cores. Thread stacks then have 512 KiB, and malloc returns freed memory at
+      once, unless MALLOC_MMAP_THRESHOLD_ and the like are set: steps take up to
+      1.6 times as long.
+    cpus_per_task: Dedicated cores of each task. By default all tasks share all
+      cores.
+    network: TensorFlow's servers listen on all interfaces, without
+      authentication. In a network of their own (a Linux network namespace) they
+      have loopback only: they cannot be reached from outside, and cannot reach
+      gs:// or HDFS. On the host's network, anyone who can reach this machine
+      can run code in them.
+    log_dir: Directory for the logs, a file for each task. Default: a new
+      temporary directory.
   """
 
   program: tuple[str, ...] = ()
-  tasks: int = _tasks(
-    2, "Number of tasks that train or serve: the chief and workers.", minimum=1
-  )
-  ps: int = _tasks(
-    0,
-    "Number of parameter servers, in addition. With them, each worker trains;"
-    " without them, the chief's session drives the devices of the workers.",
-  )
-  evaluator: bool = _tasks(
-    False, "Start an evaluator, too, which reads the chief's checkpoints."
-  )
-  max_restarts: int = _ends(
-    0,
-    "Number of restarts of each failed task. After that, the other tasks are"
-    " ended, and this command returns the exit code of the failed task.",
-  )
-  restart_delay: float = _ends(1.0, "Seconds before a restart.")
-  elastic: bool = _ends(
-    False,
-    "Continue with the remaining tasks: if a worker failed, or a task was"
-    " killed, and is not restarted, all others are ended and restarted, with"
-    " one task fewer. Programs get a mesh that fits from"
-    " estimator_mp.toolbox.elastic_mesh; //estimator_mp:train does so.",
-  )
-  grace: float = _ends(
-    30.0,
-    "Seconds that tasks may take to end: they get SIGINT (Ctrl-C) or SIGTERM,"
-    " the chief first, so that it can save a checkpoint; then they are killed."
-    " A second Ctrl-C kills at once.",
-  )
-  mem_limit: options_lib.Bytes | None = _limits(
-    None,
-    "Memory limit of each process of the task (RLIMIT_DATA): its heap, other"
-    " private writable memory, and the stacks of its threads, used or only"
-    " reserved. Further allocations fail. TensorFlow alone takes 0.43 GB on 2"
-    " cores. Thread stacks then have 512 KiB, and malloc returns freed memory"
-    " at once, unless MALLOC_MMAP_THRESHOLD_ and the like are set: steps take"
-    " up to 1.6 times as long.",
-    minimum=1,
-  )
-  cpus_per_task: int | None = _limits(
-    None,
-    "Dedicated cores of each task. By default all tasks share all cores.",
-    1,
-  )
-  network: str = _places(
-    OWN,
-    "TensorFlow's servers listen on all interfaces, without authentication. In"
-    " a network of their own (a Linux network namespace) they have loopback"
-    " only: they cannot be reached from outside, and cannot reach gs:// or"
-    " HDFS. On the host's network, anyone who can reach this machine can run"
-    " code in them.",
-    choices=(OWN, HOST),
-  )
-  log_dir: str | None = _places(
-    None,
-    "Directory for the logs, a file for each task. Default: a new temporary"
-    " directory.",
-    is_path=True,
-  )
+  tasks: int = _tasks(2, 1)
+  ps: int = _tasks(0)
+  evaluator: bool = _tasks(False)
+  max_restarts: int = _ends(0)
+  restart_delay: float = _ends(1.0)
+  elastic: bool = _ends(False)
+  grace: float = _ends(30.0)
+  mem_limit: options_lib.Bytes | None = _limits(None, 1)
+  cpus_per_task: int | None = _limits(None, 1)
+  network: str = _places(OWN, choices=(OWN, HOST))
+  log_dir: str | None = _places(None, is_path=True)
 
   def __post_init__(self) -> None:
+    options_lib.check(self)
     there_are = len(os.sched_getaffinity(0))
     count = len(self.all_tasks)
     needed = count * (self.cpus_per_task or 0)

@@ -14,47 +14,35 @@ SUFFIXES = (".jsonl", ".json", ".npz")
 
 @dataclasses.dataclass(frozen=True)
 class PredictOptions:
-  """Options of a prediction. Paths are absolute."""
+  """Options of a prediction. Paths are absolute.
 
-  stages: str = _stages(
-    None,
-    "Folder that estimator_mp.export_stages returned, or the one that it was"
-    " given, of which the newest export is used.",
-    is_path=True,
-  )
-  addresses: tuple[str, ...] = _stages(
-    (),
-    "host:port of the server of each stage, in order. By default each stage"
-    " gets a process of its own on this machine.",
-  )
-  in_flight: int | None = _stages(
-    None,
-    "Maximum number of requests in flight. Default: two for each stage.",
-    1,
-  )
-  deadline: float = _stages(
-    60.0, "Seconds that a stage may take to answer a request."
-  )
-  examples: str = _examples(
-    None,
-    "Examples to predict: JSON lines (.jsonl), each an example with the model's"
-    ' inputs by name, bytes as {"b64": "..."}; or arrays by name with a row for'
-    " each example (.npz).",
-    is_path=True,
-  )
-  out: str | None = _examples(
-    None,
-    "File for the predictions: .jsonl or .npz. By default they are printed as"
-    " JSON lines.",
-    is_path=True,
-  )
-  batch_size: int = _examples(32, "Number of examples per request.", 1)
-  signature: str = _examples(
-    "serving_default", "Name of the model's export output to predict."
-  )
-  outputs: tuple[str, ...] = _examples(
-    (), "Names of the outputs to keep. Default: all."
-  )
+  Attributes:
+    stages: Folder that estimator_mp.export_stages returned, or the one that it
+      was given, of which the newest export is used.
+    addresses: host:port of the server of each stage, in order. By default each
+      stage gets a process of its own on this machine.
+    in_flight: Maximum number of requests in flight. Default: two for each
+      stage.
+    deadline: Seconds that a stage may take to answer a request.
+    examples: Examples to predict: JSON lines (.jsonl), each an example with the
+      model's inputs by name, bytes as {"b64": "..."}; or arrays by name with a
+      row for each example (.npz).
+    out: File for the predictions: .jsonl or .npz. By default they are printed
+      as JSON lines.
+    batch_size: Number of examples per request.
+    signature: Name of the model's export output to predict.
+    outputs: Names of the outputs to keep. Default: all.
+  """
+
+  stages: str = _stages(None, is_path=True)
+  addresses: tuple[str, ...] = _stages(())
+  in_flight: int | None = _stages(None, 1)
+  deadline: float = _stages(60.0)
+  examples: str = _examples(None, is_path=True)
+  out: str | None = _examples(None, is_path=True)
+  batch_size: int = _examples(32, 1)
+  signature: str = _examples("serving_default")
+  outputs: tuple[str, ...] = _examples(())
 
   def __post_init__(self) -> None:
     if self.stages is None:
@@ -67,6 +55,7 @@ class PredictOptions:
         "--examples is missing; give a file of JSON lines (.jsonl) or arrays "
         "(.npz)"
       )
+    options_lib.check(self)
     for name in ("examples", "out"):
       path = getattr(self, name)
       if path is not None and not path.endswith(SUFFIXES):

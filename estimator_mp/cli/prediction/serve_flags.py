@@ -11,23 +11,20 @@ _MOST = 65535
 
 @dataclasses.dataclass(frozen=True)
 class ServeOptions:
-  """Which stage is to be served, and where. Paths are absolute."""
+  """Which stage is to be served, and where. Paths are absolute.
 
-  stage_dir: str = _stage(
-    None,
-    "The folder of one stage, such as export/1700000000/stage_0. It may be a"
-    " copy on another machine.",
-    is_path=True,
-  )
-  port: int = _stage(
-    8500, "Port to listen on; 0 for a free one.", maximum=_MOST
-  )
-  listen: str = _stage(
-    "127.0.0.1",
-    "Address to listen on. Anyone who can reach it can use the model: there is"
-    " no authentication and no encryption. 0.0.0.0 is all interfaces of this"
-    " machine.",
-  )
+  Attributes:
+    stage_dir: The folder of one stage, such as export/1700000000/stage_0. It
+      may be a copy on another machine.
+    port: Port to listen on; 0 for a free one.
+    listen: Address to listen on. Anyone who can reach it can use the model:
+      there is no authentication and no encryption. 0.0.0.0 is all interfaces of
+      this machine.
+  """
+
+  stage_dir: str = _stage(None, is_path=True)
+  port: int = _stage(8500, maximum=_MOST)
+  listen: str = _stage("127.0.0.1")
 
   def __post_init__(self) -> None:
     if self.stage_dir is None:
@@ -35,6 +32,7 @@ class ServeOptions:
         "--stage_dir is missing; give a stage's folder, such as "
         "export/1700000000/stage_0"
       )
+    options_lib.check(self)
 
 
 COMMAND = commands.Command(

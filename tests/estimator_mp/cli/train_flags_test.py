@@ -20,8 +20,8 @@ class OptionsTest(parameterized.TestCase):
     options = _parse()
     self.assertEqual(options, train_flags.TrainOptions())
     self.assertEqual(options.model, "cifar10_cnn")
-    self.assertEqual(options.sharding.mesh, "stage:3")
-    self.assertEqual(options.sharding.num_micro_batches, 4)
+    self.assertEqual(options.mesh, "stage:3")
+    self.assertEqual(options.num_micro_batches, 4)
 
   def test_values(self):
     options = _parse(
@@ -34,7 +34,7 @@ class OptionsTest(parameterized.TestCase):
     self.assertEqual(_parse("--trace_steps=none").trace_steps, ())
     self.assertEqual(options.learning_rate, 0.01)
     self.assertEqual(options.train_steps, 7)
-    self.assertFalse(options.sharding.verify_placement)
+    self.assertFalse(options.verify_placement)
 
   def test_the_trace_command_is_of_one_machine(self):
     config = (

@@ -240,7 +240,7 @@ class FlagsTest(parameterized.TestCase):
 
   def test_rules_that_are_no_json(self):
     with self.assertRaisesRegex(
-      ValueError, r'--placement=\[\["a", 0\] is not valid JSON \(Expecting '
+      flags.Error, r'--placement=\[\["a", 0\]: is not valid JSON \(Expecting '
     ):
       parse('--placement=[["a", 0]')
 

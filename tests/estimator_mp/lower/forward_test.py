@@ -351,7 +351,7 @@ class PerExampleTest(absltest.TestCase):
   def test_options(self):
     for value, said in (
       ("f", "per_example='f' has the wrong type; give a list of strings"),
-      (["("], r"per_example has '\(', which is not a valid regular expression"),
+      (["("], r"per_example has '\(', whose regular expression is malformed"),
     ):
       with self.assertRaisesRegex(ValueError, said):
         estimator_mp.ShardingConfig("stage:2", per_example=value)

@@ -114,10 +114,10 @@ class RecipesTest(parameterized.TestCase):
     entry = catalogue.Entry("images", ("cifar10",), {"mesh": "stage:2"})
     with mock.patch.dict(catalogue.ENTRIES, {"mlp": entry}):
       options = train_flags.parse(["train", "--model=mlp"])
-      self.assertEqual(options.sharding.mesh, "stage:2")
+      self.assertEqual(options.mesh, "stage:2")
       self.assertEqual(options.dataset, "cifar10")
       options = train_flags.parse(["train", "--model=mlp", "--mesh=stage:4"])
-      self.assertEqual(options.sharding.mesh, "stage:4")
+      self.assertEqual(options.mesh, "stage:4")
 
   @parameterized.named_parameters(
     (
