@@ -11,7 +11,6 @@ VARIABLES = ("mirrored", "shared")
 OPTIMIZER_STATES = ("replicated", "sharded")
 # Between processes; `replicas.horovod` does it, and not the replicas here.
 HOROVOD = "horovod"
-_LARGEST_ELEMENT_BYTES = 16  # complex128
 _option = options.Group("Sharding: replicas")
 
 
@@ -34,8 +33,6 @@ class ReplicaOptions(MeshOptions):
     bucket_bytes: Maximum bytes of dense gradients in one bucket, which is
       summed at once, as an integer or as text such as "1MB". A gradient of that
       size is summed alone. 0 sums each alone.
-    chunk_bytes: Maximum bytes of the chunks that a dense gradient is summed in,
-      as an integer or as text such as "1MB"; None sums it whole.
     compression: Compression of the gradients that replicas send: "none" sends
       all, "float16" and "bfloat16" all in half precision, "top_k" the largest
       entries. The residual of a step is added to the next step's gradient.
@@ -70,12 +67,6 @@ class ReplicaOptions(MeshOptions):
     "Maximum size of gradients in one bucket, which replicas sum at once; a"
     " larger gradient is summed alone.",
   )
-  chunk_bytes: options.Bytes | None = _option(
-    None,
-    "Maximum size of the chunks that a larger gradient is summed in; by default"
-    " it is summed whole.",
-    minimum=1,
-  )
   compression: str = _option(
     "none",
     "Compression of the gradients that replicas send: none, half precision, or"
@@ -95,12 +86,6 @@ class ReplicaOptions(MeshOptions):
         'aggregation="horovod" has one replica in each process, but mesh '
         f"{self.mesh} has {num_replicas}; leave the data axis out and start as "
         "many processes"
-      )
-    least = max(self.bucket_bytes, _LARGEST_ELEMENT_BYTES)
-    if self.chunk_bytes is not None and self.chunk_bytes < least:
-      raise ValueError(
-        f"chunk_bytes={self.chunk_bytes} is less than a bucket of "
-        f"bucket_bytes={self.bucket_bytes}; use at least {least}"
       )
     if not 0 < self.top_k_fraction <= 1:
       raise ValueError(
