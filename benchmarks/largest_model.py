@@ -1,7 +1,7 @@
 """Benchmark: the largest model that trains, by the number of stages.
 
 Each stage is a task of a local cluster whose memory is limited, Python's and
-TensorFlow's included. The model is layers of 1,024 units with Adam; a number of
+TensorFlow's included. The model is layers of 2,048 units with Adam; a number of
 layers is tried by training them.
 
   ./bazelw run //benchmarks:largest_model
@@ -20,7 +20,6 @@ from absl import app, flags
 
 _STAGES = flags.DEFINE_list("stages", ["1", "2", "4", "8"], "Numbers of them.")
 _LIMIT = flags.DEFINE_string("mem_limit", "800MiB", "The memory of each task.")
-_STEP = flags.DEFINE_integer("step", 2, "The answer is so many layers exact.")
 _PROGRAM = "tests.estimator_mp.distributed.large_program"
 
 
@@ -50,7 +49,7 @@ def _largest(stages, guess):
   """
   most, too_many = 0, None
   trial = guess
-  while too_many is None or too_many - most > _STEP.value:
+  while too_many is None or too_many - most > 1:
     if _trains(stages, trial):
       most = trial
     else:
@@ -63,7 +62,7 @@ def main(argv):
   """Finds them, and prints the table."""
   del argv
   found = []
-  each = 8
+  each = 4
   for stages in map(int, _STAGES.value):
     layers = _largest(stages, each * stages)
     if not layers:

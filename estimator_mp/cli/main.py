@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 import estimator_mp
-from estimator_mp.cli import commands, completion
+from estimator_mp.cli import commands
 
 # Each is in a module of this folder that knows its flags, and their help.
 COMMANDS = {
@@ -27,12 +27,9 @@ COMMANDS = {
   "predict": "prediction.predict_flags.COMMAND",
   "serve": "prediction.serve_flags.COMMAND",
 }
-_COMPLETION = "completion"
 _HELP = frozenset(["--help", "-h", "help"])
 _CLOSED_PIPE = 128 + signal.SIGPIPE
-_AFTER_COMMANDS = f"""\
-  {_COMPLETION:<10} prints the shell's completion script for commands and flags
-
+_AFTER_COMMANDS = """
 COMMAND --help lists the flags of a command, --version prints the versions.
 
 Exit codes: 0 on success, 1 if the run failed, 2 if a flag or its value is
@@ -68,14 +65,8 @@ def main(argv: list[str]) -> int:
   if name == "--version":
     print(_versions())
     return 0
-  if name == _COMPLETION:
-    return completion.main(
-      commands.PROGRAM_NAME,
-      arguments,
-      {name: command(name) for name in COMMANDS},
-    )
   if name not in COMMANDS:
-    close = difflib.get_close_matches(name, [*COMMANDS, _COMPLETION], n=1)
+    close = difflib.get_close_matches(name, COMMANDS, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     return commands.complain(
       commands.PROGRAM_NAME,

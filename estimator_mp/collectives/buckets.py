@@ -16,7 +16,6 @@ Balso (2018, arXiv:1802.05799) call them tensor fusion.
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Mapping, Sequence
 
 from estimator_mp.graph import gradient as gradient_lib
@@ -33,15 +32,10 @@ class Bucket:
   Attributes:
     gradients: The indices of the gradients, in the order of the backward pass.
     dtype: The dtype of all of them.
-    start: The first element of a piece of the only gradient, flattened; None
-      if the gradients are whole.
-    length: The number of elements of the piece; None if they are whole.
   """
 
   gradients: tuple[int, ...]
   dtype: tf.DType
-  start: int | None = None
-  length: int | None = None
 
 
 def plan_buckets(
@@ -49,7 +43,6 @@ def plan_buckets(
   dtypes: Sequence[tf.DType],
   bucket_bytes: int,
   order: Sequence[int],
-  chunk_bytes: int | None = None,
 ) -> list[Bucket]:
   """Says which gradients are summed together.
 
@@ -65,14 +58,10 @@ def plan_buckets(
       gradient is on its own.
     order: The indices of the gradients in the order in which the backward pass
       makes them.
-    chunk_bytes: A gradient of more bytes is cut in pieces of at most as many,
-      which differ by one element at most; None cuts none. At least
-      `bucket_bytes`.
 
   Returns:
     The buckets in the order in which they are complete, that is, in which the
-    backward pass makes their last gradients. Each gradient is in one of them,
-    or all its pieces are, one after the other.
+    backward pass makes their last gradients. Each gradient is in one of them.
   """
   found: list[Bucket] = []
   fused: list[tuple[tf.DType, list[int]]] = []
@@ -81,7 +70,7 @@ def plan_buckets(
   for index in order:
     dtype, elements = dtypes[index], sizes[index]
     if elements is None or elements * dtype.size >= bucket_bytes:
-      found += _alone(index, elements, dtype, chunk_bytes)
+      found.append(Bucket((index,), dtype))
       continue
     if elements * dtype.size > free.get(dtype, -1):
       filling[dtype] = []
@@ -103,8 +92,7 @@ def reduce_in_buckets(
 
   The gradients of a bucket are flattened and joined to one vector on each
   device, the vectors are summed, and the sum is cut and shaped back. A bucket
-  waits for its own gradients only. A bucket of one whole gradient is summed as
-  it is.
+  waits for its own gradients only. A bucket of one gradient is summed as it is.
 
   Args:
     parts: For every gradient that of each replica, on the replica's device.
@@ -124,8 +112,7 @@ def reduce_in_buckets(
   shapes = {
     index: gradient_lib.common_shape(index, parts[index]) for index in indices
   }
-  # For each gradient the summed pieces of every replica, nearly always one.
-  pieces: dict[int, list[list[tf.Tensor]]] = {index: [] for index in indices}
+  found: dict[int, list[tf.Tensor]] = {index: [] for index in indices}
   per_replica = [*zip(*parts, strict=True)]
   with tf.compat.v1.name_scope("reduce_in_buckets"):
     for bucket, reduce in reduces.items():
@@ -139,41 +126,14 @@ def reduce_in_buckets(
         devices, functools.partial(_unpacked, bucket, shapes), sums
       )
       for number, index in enumerate(bucket.gradients):
-        pieces[index].append([own[number] for own in unpacked])
-    return {
-      index: placed_ops.on_each(
-        devices,
-        functools.partial(_joined, shapes[index]),
-        [*zip(*found, strict=True)],
-      )
-      for index, found in pieces.items()
-    }
-
-
-def _alone(
-  index: int, elements: int | None, dtype: tf.DType, chunk_bytes: int | None
-) -> list[Bucket]:
-  """Returns the bucket of one gradient, or the buckets of its pieces."""
-  if elements is None or chunk_bytes is None:
-    return [Bucket((index,), dtype)]
-  # Rounded up: as few pieces as there can be.
-  count = -(-elements // (chunk_bytes // dtype.size))
-  if count <= 1:
-    return [Bucket((index,), dtype)]
-  bounds = [elements * piece // count for piece in range(count + 1)]
-  return [
-    Bucket((index,), dtype, start, end - start)
-    for start, end in itertools.pairwise(bounds)
-  ]
+        found[index] = [own[number] for own in unpacked]
+  return found
 
 
 def _packed(bucket: Bucket, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
   """Returns the tensor of one replica that stands for a bucket."""
-  first = gradients[bucket.gradients[0]]
-  if bucket.start is not None:
-    return tf.slice(tf.reshape(first, [-1]), [bucket.start], [bucket.length])
   if len(bucket.gradients) == 1:
-    return first
+    return gradients[bucket.gradients[0]]
   return tf.concat(
     [tf.reshape(gradients[index], [-1]) for index in bucket.gradients], axis=0
   )
@@ -182,20 +142,13 @@ def _packed(bucket: Bucket, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
 def _unpacked(
   bucket: Bucket, shapes: Mapping[int, tf.TensorShape], total: tf.Tensor
 ) -> list[tf.Tensor]:
-  """Returns the sums of a bucket's gradients, or of its piece."""
-  if len(bucket.gradients) == 1:
-    return [total]
+  """Returns the sums of a bucket's gradients."""
   own = [shapes[index] for index in bucket.gradients]
+  if len(own) == 1:
+    total.set_shape(own[0])
+    return [total]
   parts = tf.split(total, [shape.num_elements() for shape in own])
   return [
     tf.reshape(part, shape.as_list())
     for part, shape in zip(parts, own, strict=True)
   ]
-
-
-def _joined(shape: tf.TensorShape, pieces: Sequence[tf.Tensor]) -> tf.Tensor:
-  """Returns the sum of a gradient from the sums of its pieces."""
-  if len(pieces) > 1:
-    return tf.reshape(tf.concat(pieces, axis=0), shape.as_list())
-  pieces[0].set_shape(shape)
-  return pieces[0]

@@ -28,7 +28,6 @@ BatchAxis: TypeAlias = tuple[str, int | None]
 HALF_PRECISIONS = ("float16", "bfloat16")
 # Between processes; `replicas.horovod` does it, and not the replicas here.
 HOROVOD = "horovod"
-_LARGEST_ELEMENT_BYTES = 16  # complex128
 # TensorFlow counts the memory of logical GPUs in these.
 _LEAST_GPU_BYTES = 2**20
 
@@ -138,8 +137,6 @@ class ShardingOptions:
       their "mean", as is its default, or their "sum".
     bucket_bytes: Maximum size of dense gradients in one bucket, which is summed
       at once. A gradient of that size is summed alone. 0 sums each alone.
-    chunk_bytes: Maximum size of the chunks that a dense gradient is summed in,
-      such as 1MB. By default it is summed whole.
     compression: Compression of the gradients that replicas send: "none" sends
       all, "float16" and "bfloat16" all in half precision, "top_k" the largest
       entries. The residual of a step is added to the next step's gradient.
@@ -207,7 +204,6 @@ class ShardingOptions:
   aggregation: str = REPLICAS("auto", choices=("auto", *ALGORITHMS, HOROVOD))
   horovod_op: str = REPLICAS("mean", choices=("mean", "sum"))
   bucket_bytes: options.Bytes = REPLICAS(65536)
-  chunk_bytes: options.Bytes | None = REPLICAS(None, 1)
   compression: str = REPLICAS(
     "none", choices=("none", *HALF_PRECISIONS, "top_k")
   )
@@ -307,12 +303,6 @@ class ShardingOptions:
         'aggregation="horovod" has one replica in each process, but mesh '
         f"{self.mesh} has {num_replicas}; leave the data axis out and start as "
         "many processes"
-      )
-    least = max(self.bucket_bytes, _LARGEST_ELEMENT_BYTES)
-    if self.chunk_bytes is not None and self.chunk_bytes < least:
-      raise ValueError(
-        f"chunk_bytes={self.chunk_bytes} is less than a bucket of "
-        f"bucket_bytes={self.bucket_bytes}; use at least {least}"
       )
     if not 0 < self.top_k_fraction <= 1:
       raise ValueError(

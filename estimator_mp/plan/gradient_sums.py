@@ -1,7 +1,7 @@
 """Gradient sums: how replicas sum the gradients of a round, as data.
 
     gradients of a round        g0 dense   g1 dense   g2 rows   g3 dense, large
-    what is summed at once      [g1 g0]               [g2]      [g3 .. | .. g3]
+    what is summed at once      [g1 g0]               [g2]      [g3]
     by                          copy                  to_each   ring
 
 Decided here, from plain descriptions and the configuration: what is summed at
@@ -60,11 +60,11 @@ class GradientParts:
 
 @dataclasses.dataclass(frozen=True)
 class GradientSum:
-  """Gradients, or a piece of one, that are summed over replicas at once.
+  """Gradients that are summed over replicas at once.
 
   Attributes:
     variables: The names of the variables whose gradients these are.
-    bucket: Which gradients of the round they are, or which piece.
+    bucket: Which gradients of the round they are.
     devices: The device of each replica's part.
     receiver: The replica that gets the sum; None if each does.
     algorithm: One of `ALGORITHMS`, "to_each" or "to_owner".
@@ -170,9 +170,9 @@ def plan_sums(
     config: How gradients are summed.
 
   Returns:
-    The sums. Each gradient is in one of them, or all its pieces are. Those that
-    each replica gets come last, those of the same devices one after the other,
-    in the order in which the backward pass completes them.
+    The sums. Each gradient is in one of them. Those that each replica gets come
+    last, those of the same devices one after the other, in the order in which
+    the backward pass completes them.
 
   Raises:
     ValueError: If options are out of their range.
@@ -218,7 +218,6 @@ def _sums_for_each(
     [gradient.dtype for gradient in of_devices],
     config.bucket_bytes,
     range(len(indices)),
-    config.chunk_bytes,
   ):
     in_request = tuple(indices[number] for number in bucket.gradients)
     yield _sum_for_each(
@@ -235,8 +234,6 @@ def _sum_for_each(
 ) -> GradientSum:
   """Returns the sum of a bucket of dense tensors, which each replica gets."""
   sizes = [gradient.num_elements for gradient in gradients]
-  if bucket.length is not None:
-    sizes = [bucket.length]
   num_bytes = None
   if None not in sizes:
     num_bytes = sum(size or 0 for size in sizes) * bucket.dtype.size

@@ -97,7 +97,7 @@ class WheelTest(absltest.TestCase):
   def test_names_its_version_and_dependencies(self):
     metadata = self._metadata()
     self.assertEqual(metadata["Version"], estimator_mp.__version__)
-    extras = {"completion", "contrib", "train"}
+    extras = {"contrib", "train"}
     self.assertLessEqual(extras, {*metadata.get_all("Provides-Extra")})
     required = metadata.get_all("Requires-Dist")
     always = {re.match(r"[\w-]+", x)[0] for x in required if "extra" not in x}

@@ -123,7 +123,6 @@ class CommandStartTest(parameterized.TestCase):
     ("nothing", (), "", 2),
     ("unknown", ("trian",), "trian is not a command; did you mean train? ", 2),
     ("far", ("x",), "x is not a command; --help lists the commands", 2),
-    ("shell", ("completion", "csh"), "completion takes the name of a shell", 2),
   )
   def test_no_command(self, arguments, expected, exit_code):
     code, _, errors = _run(_AS_SCRIPT, *arguments)

@@ -9,7 +9,7 @@ from absl.testing import absltest, parameterized
 # Python finds none of them.
 _RUN = """
 import sys
-for name in ("matplotlib", "scipy", "shtab", "sklearn", "tqdm"):
+for name in ("matplotlib", "scipy", "sklearn", "tqdm"):
   sys.modules[name] = None
 from estimator_mp.cli.main import run
 run()
@@ -46,15 +46,6 @@ class WithoutExtrasTest(parameterized.TestCase):
     self.assertEqual(done.returncode, 2, done.stderr)
     self.assertLen(done.stderr.splitlines(), 1)
     self.assertIn(_INSTALL, done.stderr)
-
-  def test_completion_asks_for_its_own(self):
-    done = self._run("completion", "bash")
-    self.assertEqual(done.returncode, 2)
-    self.assertEqual(
-      done.stderr,
-      "estimator-mp: completion needs shtab; pip install "
-      "'estimator-mp[completion]'\n",
-    )
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ class SumsTest(parameterized.TestCase):
       ("small", 32, {}),
       ("one_per_dtype", 1 << 20, {}),
       ("reversed", 64, {"order": range(7)[::-1]}),
-      ("pieces", 32, {"chunk_bytes": 48}),
     )
   )
   def test_sums_are_numpys(self, n, bucket_bytes, options):

@@ -105,11 +105,11 @@ class ShardingConfigTest(parameterized.TestCase):
 
   def test_amounts_of_bytes_are_integers_or_texts(self):
     config = estimator_mp.ShardingConfig(
-      memory_limit="500MB", bucket_bytes="0", chunk_bytes="1.5 KiB"
+      memory_limit="500MB", bucket_bytes="0", plain_initial_bytes="1.5 KiB"
     )
     self.assertEqual(config.memory_limit, 500_000_000)
     self.assertEqual(config.bucket_bytes, 0)
-    self.assertEqual(config.chunk_bytes, 1536)
+    self.assertEqual(config.plain_initial_bytes, 1536)
     self.assertEqual(config.to_dict()["memory_limit"], 500_000_000)
     self.assertEqual(
       estimator_mp.ShardingConfig.from_json('{"memory_limit": "500MB"}'),

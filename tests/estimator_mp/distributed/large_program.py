@@ -16,16 +16,16 @@ import tensorflow as tf
 
 v1 = tf.compat.v1
 STEPS = 3
-WIDTH = 1024
+WIDTH = 2048
 _BATCH = 16
 
 
 def _model_fn(features, labels, mode, params):
-  """Layers of 4 MiB, each with its gradient and two slots."""
+  """Layers of 16 MiB, each with its gradient and two slots."""
   net = features
   for index in range(params["layers"]):
     # The same in each run, as far as TensorFlow draws the same.
-    initializer = v1.random_normal_initializer(0.0, 0.03, seed=index)
+    initializer = v1.random_normal_initializer(0.0, 0.02, seed=index)
     net = v1.layers.dense(
       net,
       WIDTH,

@@ -33,7 +33,7 @@ class MemoryTest(absltest.TestCase):
     model_dir = os.path.join(self.create_tempdir().full_path, "model")
     finished = processes.run(
       *("-m", *_LAUNCH, f"--tasks={num_tasks}", *flags, "--"),
-      *(sys.executable, "-m", _PROGRAM, model_dir, mesh, "36"),
+      *(sys.executable, "-m", _PROGRAM, model_dir, mesh, "9"),
     )
     return finished.returncode, finished.stdout + finished.stderr
 

@@ -133,7 +133,7 @@ class ReplicasTest(parameterized.TestCase):
     tiers.sample(
       [
         ("buckets", "mlp_adam", {"bucket_bytes": 0, "mesh": "stage:2,data:2"}),
-        ("pieces", "mlp_adam", {"bucket_bytes": 100, "chunk_bytes": 300}),
+        ("small_buckets", "mlp_adam", {"bucket_bytes": 100}),
         ("ring", "mlp_adam", {"aggregation": "ring", "mesh": "data:3"}),
         ("tree", "mlp_adam", {"aggregation": "tree", "mesh": "data:4"}),
         ("hierarchical", "mlp_adam", {"aggregation": "hierarchical"}),

@@ -135,7 +135,6 @@ class ErrorsTest(parameterized.TestCase):
       "'nccl' .* /device:CPU:0, .*'copy', or 'auto'",
     ),
     ("fraction", {"top_k_fraction": 0.0}, "top_k_fraction=0.0 .* such as 0.01"),
-    ("chunks", {"chunk_bytes": 1000}, "chunk_bytes=1000 .*bucket_bytes=65536"),
     (
       "sharded",
       {"aggregation": "ring", **_SHARDED},
