@@ -39,9 +39,10 @@ def made(kind: Any, value: Any, name: str = "it") -> Any:
   """Returns a value of JSON as a type.
 
   Args:
-    kind: A dataclass, or a named tuple, whose fields are such types; a union of
-      these, with None or not; `Mapping[str, T]`; `tuple[T, ...]` or `tuple[S,
-      T]`; an enumeration; a class with `from_json`; int, float, str or bool.
+    kind: A dataclass, or a named tuple, whose fields are such types, and may be
+      missing if they have a default; a union of these, with None or not;
+      `Mapping[str, T]`; `tuple[T, ...]` or `tuple[S, T]`; an enumeration; a
+      class with `from_json`; int, float, str or bool.
     value: The value.
     name: Its name in messages.
 
@@ -61,15 +62,23 @@ def made(kind: Any, value: Any, name: str = "it") -> Any:
     )
   if origin in (Mapping, dict):
     _check(isinstance(value, dict), name, value, "object")
-    return {x: made(arguments[1], y, f"{name}.{x}") for x, y in value.items()}
+    entries = {
+      x: made(arguments[1], y, f"{name}.{x}") for x, y in value.items()
+    }
+    return entries if origin is dict else types.MappingProxyType(entries)
   if _has_fields(kind):
     _check(isinstance(value, dict), name, value, "object")
     hints = typing.get_type_hints(kind)
-    missing = [x for x in hints if x not in value]
+    missing = [x for x in hints if x not in value and not _may_miss(kind, x)]
     if missing:
       raise ValueError(f"{name} has no {missing[0]!r}")
-    fields = {x: made(y, value[x], f"{name}.{x}") for x, y in hints.items()}
-    return kind(**fields)
+    return kind(
+      **{
+        x: made(y, value[x], f"{name}.{x}")
+        for x, y in hints.items()
+        if x in value
+      }
+    )
   if hasattr(kind, "from_json"):
     try:
       return kind.from_json(value)
@@ -135,6 +144,15 @@ def _is_tagged(kind: Any, kinds: tuple[Any, ...]) -> bool:
 
 def _has_fields(kind: Any) -> bool:
   return dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
+
+
+def _may_miss(kind: Any, name: str) -> bool:
+  """Whether a field has a default."""
+  if not dataclasses.is_dataclass(kind):
+    return name in kind._field_defaults
+  field = {x.name: x for x in dataclasses.fields(kind)}[name]
+  defaults = field.default, field.default_factory
+  return any(x is not dataclasses.MISSING for x in defaults)
 
 
 def _of_entries(arguments: tuple[Any, ...], count: int) -> tuple[Any, ...]:

@@ -4,9 +4,9 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
+from estimator_mp import json_values
 from estimator_mp.config import files, options
 
 import tensorflow as tf
@@ -39,17 +39,19 @@ class MeasuredCosts:
     Raises:
       ValueError: If they are malformed; the message says how.
     """
-    seconds = values.get("seconds") if isinstance(values, Mapping) else None
-    if not isinstance(seconds, Mapping):
-      raise ValueError('measured costs have no "seconds"; measure them again')
-    for name, value in seconds.items():
-      is_number = isinstance(value, int | float) and value is not True
-      if not is_number or not math.isfinite(value) or value < 0:
+    try:
+      found: MeasuredCosts = json_values.made(cls, values)
+    except ValueError as error:
+      raise ValueError(
+        f"it holds no measured costs: {error}; measure them again"
+      ) from error
+    for name, value in found.seconds.items():
+      if not 0 <= value < math.inf:
         raise ValueError(
-          f"measured costs give {name!r} {value!r} seconds, which is not a "
-          "positive number; measure them again"
+          f"it gives {name!r} {value!r} seconds, which is not a positive "
+          "number; measure them again"
         )
-    return cls(MappingProxyType({str(k): float(v) for k, v in seconds.items()}))
+    return found
 
   def to_json(self) -> str:
     """Returns the costs as JSON; `from_json` reads it."""

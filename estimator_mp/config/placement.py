@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from estimator_mp import amounts
+from estimator_mp import amounts, json_values
 from estimator_mp.config import options
 
 if typing.TYPE_CHECKING:  # Options are checked before TensorFlow is imported.
@@ -176,20 +176,10 @@ class Placement:
     Raises:
       ValueError: If something of it is missing or malformed.
     """
-    try:
-      stages = tuple(_made(StagePlacement, x) for x in values["stages"])
-      ops = {name: _checked(x, int) for name, x in values["ops"].items()}
-      transfers = tuple(_made(Transfer, x) for x in values.get("transfers", ()))
-      replicas = tuple(
-        _made(ReplicaDevice, x) for x in values.get("replicas", ())
-      )
-    except KeyError as error:
-      raise ValueError(f"it has no {error}") from error
-    except (AttributeError, TypeError, ValueError) as error:
-      raise ValueError(
-        "its stages, ops, transfers or replicas are not as "
-        "Placement.to_dict() writes"
-      ) from error
+    found: Placement = json_values.made(cls, values)
+    if "ops" not in values:  # Only one of model_fn's own stages has none.
+      raise ValueError("it has no 'ops'")
+    stages, ops = found.stages, found.ops
     numbers = [x.stage for x in stages]
     if numbers != list(range(len(stages))):
       raise ValueError(
@@ -201,7 +191,7 @@ class Placement:
         raise ValueError(
           f"{name!r} is on stage {stage}, but it has {len(stages)} stage(s)"
         )
-    return cls(stages, MappingProxyType(ops), transfers, replicas)
+    return found
 
   def table(self) -> str:
     """Returns a readable table: stages, their sum, and transfers.
@@ -265,21 +255,3 @@ def _numbers(held: Sequence[Any]) -> list[str]:
   parameters = sum(x.parameters for x in held)
   num_bytes = sum(x.variable_bytes for x in held)
   return [f"{parameters:,}", amounts.amount(num_bytes, "B")]
-
-
-def _made(kind: type, values: Mapping[str, Any]) -> Any:
-  """Returns an instance of a dataclass from what JSON keeps of it."""
-  types = {field.name: field.type for field in dataclasses.fields(kind)}
-  return kind(
-    **{name: _checked(value, types.get(name)) for name, value in values.items()}
-  )
-
-
-def _checked(value: Any, kind: Any) -> Any:
-  """Returns a value of JSON as an int, a str, or a tuple of these."""
-  if typing.get_origin(kind) is tuple and isinstance(value, list | tuple):
-    (part, _) = typing.get_args(kind)
-    return tuple(_checked(x, part) for x in value)
-  if type(value) is not kind:  # True is an int for isinstance.
-    raise TypeError(f"{value!r} is not of type {kind}")
-  return value

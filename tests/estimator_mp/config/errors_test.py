@@ -229,20 +229,20 @@ PLACEMENTS = (
   ("nested", NESTED, "nested too deeply|line 1 column 1"),
   ("no_stages", b'{"mesh": "stage:2"}', "no 'stages'"),
   *(
-    ("_".join(map(str, (*path, value))), changed(path, value), "to_dict()")
-    for path, value in (
-      (["stages"], {"0": 1}),
-      (["stages", 0], "first"),
-      (["stages", 0], {"stage": 0}),
-      (["stages", 0, "stage"], "0"),
-      (["stages", 1, "variable_bytes"], None),
-      (["stages", 1, "device"], 1),
-      (["stages", 1, "layers"], "dense"),
-      (["ops"], ["dense/kernel"]),
-      (["ops", "dense/bias"], True),
-      (["ops", "dense/bias"], 0.5),
-      (["transfers"], [{"tensor": "x"}]),
-      (["replicas"], 7),
+    ("_".join(map(str, (*path, value))), changed(path, value), said)
+    for path, value, said in (
+      (["stages"], {"0": 1}, "it.stages is {'0': 1}|type list"),
+      (["stages", 0], "first", "it.stages[0] is 'first'|type object"),
+      (["stages", 0], {"stage": 0}, "it.stages[0] has no 'device'"),
+      (["stages", 0, "stage"], "0", "it.stages[0].stage is '0'|type int"),
+      (["stages", 1, "variable_bytes"], None, "bytes is None|type int"),
+      (["stages", 1, "device"], 1, "it.stages[1].device is 1|type str"),
+      (["stages", 1, "layers"], "dense", "layers is 'dense'|type list"),
+      (["ops"], ["dense/kernel"], "it.ops is ['dense/kernel']|type object"),
+      (["ops", "dense/bias"], True, "it.ops.dense/bias is True|type int"),
+      (["ops", "dense/bias"], 0.5, "it.ops.dense/bias is 0.5|type int"),
+      (["transfers"], [{"tensor": "x"}], "it.transfers[0] has no 'source'"),
+      (["replicas"], 7, "it.replicas is 7|type list"),
     )
   ),
   ("another_order", changed(["stages", 0, "stage"], 1), "are 1, 1|0 to 1"),
@@ -255,7 +255,7 @@ WITHOUT_MESH = (
 COSTS = (
   ("nested", NESTED, f"nested too deeply|'{'[' * 40}'"),
   ("cut_off", b'{"sec', "Unterminated string|column 2|'{\"sec'"),
-  ("another_thing", b"[]", 'no "seconds"|measure them again'),
+  ("another_thing", b"[]", "it is []|object|measure them again"),
   ("negative", b'{"seconds": {"a": -1}}', "'a' -1|measure them again"),
 )
 
