@@ -62,10 +62,7 @@ def made(kind: Any, value: Any, name: str = "it") -> Any:
     )
   if origin in (Mapping, dict):
     _check(isinstance(value, dict), name, value, "object")
-    entries = {
-      x: made(arguments[1], y, f"{name}.{x}") for x, y in value.items()
-    }
-    return entries if origin is dict else types.MappingProxyType(entries)
+    return {x: made(arguments[1], y, f"{name}.{x}") for x, y in value.items()}
   if _has_fields(kind):
     _check(isinstance(value, dict), name, value, "object")
     hints = typing.get_type_hints(kind)

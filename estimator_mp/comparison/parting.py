@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from estimator_mp.comparison import differences, training_graph
 from estimator_mp.config import sharding_config as sharding_config_lib
-from estimator_mp.graph import op_types
+from estimator_mp.graph import random_ops
 
 import tensorflow as tf
 
@@ -99,9 +99,25 @@ def _batch_norm(step: PartedStep) -> str:
   )
 
 
+def _transfers(step: PartedStep) -> str:
+  """Stages that send half precision."""
+  dtype = step.config.transfer_dtype
+  if dtype == "float32":
+    return ""
+  return (
+    f"transfer_dtype={dtype!r} rounds what stages send each other; use "
+    'transfer_dtype="float32"'
+  )
+
+
 def _random(step: PartedStep) -> str:
-  """Random ops: other numbers than those of the plain model."""
-  names = [op.name for op in step.ops if op.type in op_types.RANDOM]
+  """Random ops without a seed: other numbers in each session."""
+  names = [
+    op.name
+    for op in step.ops
+    if random_ops.may_differ(op.node_def)
+    and not random_ops.has_seed(op.node_def)
+  ]
   if not names:
     return ""
   return (
@@ -115,6 +131,7 @@ _RULES: Sequence[Callable[[PartedStep], str]] = (
   _rounding,
   _compression,
   _batch_norm,
+  _transfers,
   _random,
 )
 

@@ -191,7 +191,7 @@ class Placement:
         raise ValueError(
           f"{name!r} is on stage {stage}, but it has {len(stages)} stage(s)"
         )
-    return found
+    return dataclasses.replace(found, ops=MappingProxyType(ops))
 
   def table(self) -> str:
     """Returns a readable table: stages, their sum, and transfers.

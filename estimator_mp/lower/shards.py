@@ -136,12 +136,12 @@ class Shards:
     writes = self._writes.get(variable.initializer)
     if writes is not None:
       variable.load = functools.partial(
-        _load, variable.op.name, variable.shape, split, writes
+        _load, variable.handle.op.name, variable.shape, split, writes
       )
 
   def _make_variables(self, variable: Any, split: Shard) -> list[tf.Variable]:
     """Returns Python's objects for the shards of a variable."""
-    handles = [x.outputs[0] for x in self.handles[variable.op]]
+    handles = [x.outputs[0] for x in self.handles[variable.handle.op]]
     first = variable.initializer
     writes = [*self._writes.get(first, [first] * len(handles))]
     reads = self._reads[variable.handle.name]
@@ -172,7 +172,7 @@ class Shards:
   ) -> tf.Operation:
     """Returns a first write of a shard without rows, alone."""
     with (
-      placed_ops.apart_from_caller(f"split/{variable.op.name}"),
+      placed_ops.apart_from_caller(f"split/{variable.handle.op.name}"),
       tf.compat.v1.device(handle.device),
     ):
       return tf.raw_ops.AssignVariableOp(
@@ -187,19 +187,21 @@ class Shards:
     Args:
       entries: Those of collections, variables among them.
     """
-    variables = {
-      x.handle.name: x
-      for x in entries
-      if self._split_of(x) and not isinstance(self._split_of(x), CyclicShard)
-    }
+    variables: dict[str, Any] = {}
+    for x in entries:
+      split = self._split_of(x)
+      if split is not None and not isinstance(split, CyclicShard):
+        variables.setdefault(x.handle.name, x)
     if not variables:
       return
     made = Definitions(next(iter(variables.values())).graph)
     names: dict[str, list[str]] = {}
     for name, variable in variables.items():
       dtype = variable.dtype.base_dtype
-      with placed_ops.apart_from_caller(f"split/{variable.op.name}") as scope:
-        for handle in self.handles[variable.op]:
+      # What `assign_sub` returns is a variable, too, whose op is the write.
+      of_variable = variable.handle.op
+      with placed_ops.apart_from_caller(f"split/{of_variable.name}") as scope:
+        for handle in self.handles[of_variable]:
           with made.on(handle.device):
             read = made.add(
               "ReadVariableOp",

@@ -58,11 +58,18 @@ def _entries_added(table):
   )
 
 
+def _decayed(table):
+  """What `assign_sub` returns is a variable, too, and is in a collection."""
+  write = table.assign_sub(0.1 * table)
+  v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, write)
+  return write.op
+
+
 class WritesTest(parameterized.TestCase):
   """Ops without a rule work on a copy of the whole variable."""
 
   @parameterized.product(
-    update=[_halved, _entries_added], axis=[0, 1, "mod", "whole"]
+    update=[_halved, _entries_added, _decayed], axis=[0, 1, "mod", "whole"]
   )
   def test_all_shards_are_written(self, update, axis):
     config = estimator_mp.ShardingConfig("model:2", split=[("^table$", axis)])
