@@ -35,7 +35,7 @@ from estimator_mp.graph.frames import Frames
 from estimator_mp.lower import copies, lookups, shards
 from estimator_mp.lower.instantiation import Instantiation
 from estimator_mp.placement import costs as placement_costs
-from estimator_mp.plan import split_candidates, split_search
+from estimator_mp.plan import split_candidates, split_costs, split_search
 from estimator_mp.plan.model_traffic import Traffic
 from estimator_mp.plan.split_plan import SplitPlan, SplitVariable
 from estimator_mp.plan.step_graph import Fetch
@@ -143,20 +143,23 @@ class ModelPartitioner:
     sizes = placement_costs.nominal_bytes(graph_of_all.ops)
     step = [op for op in graph_of_all.ops if op in live]
     asked = {x: how for x, how in decided.items() if how is not None}
+    undecided = split_costs.without_followers(
+      step, backward, [x for x in undecided if x in live]
+    )
     others = {*decided, *undecided}
 
     def may_follow(variable: tf.Operation) -> bool:
       return variable not in others
 
     chosen = dict(asked)
-    if used := [x for x in undecided if x in live]:
+    if undecided:
       problem = split_candidates.Problem.of(
         step,
         graph_of_all.shapes,
         graph_of_all.frames,
         sizes,
         self._count,
-        used,
+        undecided,
         may_follow,
         backward,
         memory_limit,

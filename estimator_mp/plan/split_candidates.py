@@ -442,11 +442,11 @@ class Candidates:
     )
     known = self._of_tensors[tensor]
     if key not in known:
-      known[key] = self._sent_anew(self._tensors[tensor], key)
+      known[key] = self._sent_anew(tensor, key)
     return known[key]
 
-  def _sent_anew(self, tensor: tf.Tensor, key: Sequence[int]) -> _Sent:
-    own = self._layout(key[0])
+  def _sent_anew(self, number: int, key: Sequence[int]) -> _Sent:
+    tensor, own = self._tensors[number], self._layout(key[0])
     different = [
       None if x == _EXECUTED_ONCE else self._reads[x]
       for x in dict.fromkeys(key[1:])
@@ -457,13 +457,29 @@ class Candidates:
     found: dict[str, int] = {}
     for x in reads:
       found = model_traffic.moves(tensor, own, x, size, count) | found
-    if is_whole(own) and len(reads) == 1 and isinstance(reads[0], Shard):
-      found[SLICE] = self._bytes_to_make(tensor, reads[0])
+    in_parts = [x for x in reads if x is not None]
+    if is_whole(own) and len(in_parts) == 1 and isinstance(in_parts[0], Shard):
+      # Those that are executed once could as well be in parts.
+      once = [
+        reader
+        for reader, x in zip(self._readers[number], key[1:], strict=True)
+        if x == _EXECUTED_ONCE
+      ]
+      if all(self._may_read(*reader, in_parts[0]) for reader in once):
+        found[SLICE] = self._bytes_to_make(tensor, in_parts[0])
     return _Sent(
       sum(found.values()),
       sum(1 for x in found.values() if x),
       isinstance(own, Shard) and None in reads,
     )
+
+  def _may_read(self, position: int, index: int, read: Shard) -> bool:
+    """Whether an op that is executed once could read parts instead."""
+    op = self._ops[position]
+    if not is_without_state(op):
+      return False
+    how = self.problem.layouts.along_input(op, index, read)
+    return how is not None and not how.exchanges
 
   def _bytes_to_make(self, tensor: tf.Tensor, read: Shard) -> int:
     """Returns what is sent for parts of a whole tensor, or to make them."""

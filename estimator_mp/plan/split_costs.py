@@ -2,11 +2,12 @@
 
 import dataclasses
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from estimator_mp.graph import op_types, shapes
 from estimator_mp.placement import costs as placement_costs
 from estimator_mp.plan.split_candidates import Candidate, Candidates
+from estimator_mp.rules import elementwise
 
 import tensorflow as tf
 
@@ -64,10 +65,8 @@ class Costs:
     self._candidates = candidates
     self._problem = candidates.problem
     undecided = self._problem.variables
-    # The variables that a tensor is made of, by its name, for those that
-    # nothing else is in but constants.
-    self._weights = self._find_weights()
-    self.users = self._find_users()
+    self._weights = weights(self._problem.ops, undecided)
+    self.users = users(self._problem.ops, self._problem.backward, self._weights)
     self._bytes = {x: shapes.variable_bytes(x) for x in undecided}
     self.work = {x: self._work_of(x) for x in undecided}
     self._worth: frozenset[tf.Operation] = frozenset()
@@ -153,33 +152,6 @@ class Costs:
         held[0] += num_bytes
     return held
 
-  def _find_weights(self) -> dict[str, frozenset[tf.Operation]]:
-    """Returns the variables that tensors are made of, with constants only."""
-    found: dict[str, frozenset[tf.Operation]] = {}
-    for op in self._problem.ops:
-      made: frozenset[tf.Operation] | None = None
-      if op_types.is_variable(op):
-        made = frozenset([op] if op in self._problem.variables else [])
-      elif op.type in op_types.CONSTANTS:
-        made = frozenset()
-      elif op.inputs and all(x.name in found for x in op.inputs):
-        made = frozenset().union(*(found[x.name] for x in op.inputs))
-      if made is not None:
-        found.update((tensor.name, made) for tensor in op.outputs)
-    return found
-
-  def _find_users(self) -> dict[tf.Operation, list[tf.Operation]]:
-    """Returns where variables meet features."""
-    users: dict[tf.Operation, list[tf.Operation]] = {}
-    for op in self._problem.ops:
-      names = [x.name for x in op.inputs]
-      if op in self._problem.backward or all(x in self._weights for x in names):
-        continue
-      for name in dict.fromkeys(names):
-        for variable in self._weights.get(name, ()):
-          users.setdefault(variable, []).append(op)
-    return users
-
   def _work_of(self, variable: tf.Operation) -> float:
     """Returns the multiplications of products with a variable."""
     return sum(self._work(x, variable) for x in self.users.get(variable, ()))
@@ -203,3 +175,79 @@ class Costs:
     """Returns the elements of a tensor of a nominal batch."""
     num_bytes = self._problem.sizes.get(tensor.name, 0)
     return num_bytes // max(int(tensor.dtype.size or 0), 1)
+
+
+def weights(
+  ops: Iterable[tf.Operation], variables: Collection[tf.Operation]
+) -> dict[str, frozenset[tf.Operation]]:
+  """Returns the variables that tensors are made of, with constants only.
+
+  Args:
+    ops: Each after those that it reads.
+    variables: The variables that are told.
+
+  Returns:
+    The variables by the name of the tensor; nothing else is in it.
+  """
+  found: dict[str, frozenset[tf.Operation]] = {}
+  for op in ops:
+    made: frozenset[tf.Operation] | None = None
+    if op_types.is_variable(op):
+      made = frozenset([op] if op in variables else [])
+    elif op.type in op_types.CONSTANTS:
+      made = frozenset()
+    elif op.inputs and all(x.name in found for x in op.inputs):
+      made = frozenset().union(*(found[x.name] for x in op.inputs))
+    if made is not None:
+      found.update((tensor.name, made) for tensor in op.outputs)
+  return found
+
+
+def users(
+  ops: Iterable[tf.Operation],
+  backward: Collection[tf.Operation],
+  of: Mapping[str, Collection[tf.Operation]],
+) -> dict[tf.Operation, list[tf.Operation]]:
+  """Returns where variables meet features.
+
+  Args:
+    ops: Each after those that it reads.
+    backward: Those that come after the forward pass.
+    of: The `weights` of tensors.
+
+  Returns:
+    Ops of the forward pass, by the variables.
+  """
+  found: dict[tf.Operation, list[tf.Operation]] = {}
+  for op in ops:
+    names = [x.name for x in op.inputs]
+    if op in backward or all(x in of for x in names):
+      continue
+    for name in dict.fromkeys(names):
+      for variable in of.get(name, ()):
+        found.setdefault(variable, []).append(op)
+  return found
+
+
+def without_followers(
+  ops: Sequence[tf.Operation],
+  backward: Collection[tf.Operation],
+  variables: Collection[tf.Operation],
+) -> list[tf.Operation]:
+  """Returns variables but for those that meet features entry by entry.
+
+  These follow what they meet, as a bias does.
+
+  Args:
+    ops: Each after those that it reads.
+    backward: Those that come after the forward pass.
+    variables: The variables.
+  """
+  met = users(ops, backward, weights(ops, variables))
+  return [
+    variable
+    for variable in variables
+    if not all(
+      x.type in elementwise.TABLE.types for x in met.get(variable, [variable])
+    )
+  ]
