@@ -249,7 +249,7 @@ def inspect_graph(
     mesh,
     placement,
     _costs_of_stages(graph, forward, placement, config.measured_seconds),
-    _boundaries(placement.transfers, mesh),
+    boundaries(placement.transfers, mesh),
     InspectedReplicas(
       config.variables,
       config.optimizer_state,
@@ -395,10 +395,15 @@ def _gradient_bytes(
   return {v.op: gradients[v.op] for v in variables}
 
 
-def _boundaries(
+def boundaries(
   sent: Sequence[placement_lib.Transfer], mesh: mesh_lib.Mesh
 ) -> tuple[Boundary, ...]:
-  """Adds transfers up by pairs of devices, in the order of the mesh."""
+  """Adds transfers up by pairs of devices, in the order of the mesh.
+
+  Args:
+    sent: The transfers.
+    mesh: The mesh.
+  """
   groups: dict[tuple[str, str], list[int]] = {}
   for transfer in sent:
     pair = (transfer.source, transfer.destination)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.observe import (
-  canvas,
   chrome_trace,
+  drawing,
   gantt,
   step_trace,
   trace_reading,
@@ -52,7 +52,7 @@ class TraceHook(traced_steps.TracedSteps):
     """
     super().__init__(steps, self._draw)
     if self._steps:
-      canvas.check_available()
+      drawing.check_available()
     if self._steps and os.path.isfile(directory):
       raise ValueError(
         f"directory={directory!r} is a file, and TraceHook writes into a "

@@ -109,8 +109,8 @@ class PictureTest(absltest.TestCase):
     variable = SplitVariable("hidden/kernel", (20, 64), 1, (20, 44), 5120)
     _, uneven = self._draw(SplitPlan((variable, *_PLAN.variables[1:])))
     self.assertNotEqual(two, uneven)
-    self.assertEqual(two.count(b"#7fa8d1"), 3)
-    self.assertEqual(two.count(b"#e3a26f"), 3)
+    self.assertEqual(two.count(b"#4e79a7"), 3)
+    self.assertEqual(two.count(b"#f28e2b"), 3)
 
   def test_shows_what_each_replica_has_besides(self):
     table = SplitVariable("table", (20, 4), 0, (10, 10), 320)
@@ -122,8 +122,8 @@ class PictureTest(absltest.TestCase):
       "", plan, (), ("part 0", "part 1"), str(self.folder), replicated=1234
     )
     drawn = (self.folder / "split.svg").read_bytes()
-    self.assertEqual(drawn.count(b"#7fa8d1"), alone.count(b"#7fa8d1") + 1)
-    self.assertEqual(drawn.count(b"#e3a26f"), alone.count(b"#e3a26f") + 1)
+    self.assertEqual(drawn.count(b"#4e79a7"), alone.count(b"#4e79a7") + 1)
+    self.assertEqual(drawn.count(b"#f28e2b"), alone.count(b"#f28e2b") + 1)
 
   def test_a_long_plan_loses_the_smallest(self):
     """The largest of 40 shapes, and all that is sent, are drawn in full."""
@@ -134,10 +134,15 @@ class PictureTest(absltest.TestCase):
     devices = ("part 0", "part 1", "part 2")
     plan = dataclasses.replace(_PLAN, variables=variables)
     _, drawn = self._draw(plan, (), devices)
-    self.assertEqual(drawn.count(b"#8cbf88"), 24)
+    self.assertEqual(drawn.count(b"#59a14f"), 24)
     for name in (*(x.name for x in variables[16:]), "x", "logits/MatMul"):
       self.assertIn(f"<!-- {name} -->".encode(), drawn)
     self.assertIn(b"<!-- Not drawn: 16 smaller variables. -->", drawn)
+
+  def test_names_are_no_mathematics(self):
+    odd = SplitVariable("a$b_c$/$x^{", (8, 4), 0, (4, 4), 128)
+    _, drawn = self._draw(SplitPlan((odd,)))
+    self.assertIn(b"<!-- a$b_c$/$x^{ -->", drawn)
 
   def test_a_scalar_dimension_and_no_variable_are_drawn(self):
     one = SplitVariable("b", (2,), 0, (1, 1), 8)
