@@ -10,15 +10,7 @@ parameters
 from collections.abc import Sequence
 
 from estimator_mp import amounts
-from estimator_mp.observe import canvas
-
-_WIDTH, _HEIGHT = 6.4, 4.0
-_LEFT, _BOTTOM, _RIGHT, _TOP = 0.9, 0.7, 0.4, 0.8
-_PLANNED = "#2f6fb2"
-_LINEAR = "#b9c0c8"
-_MARK = 0.06
-_TICKS = 6
-_DPI = 130
+from estimator_mp.observe import drawing
 
 
 def write_pictures(
@@ -41,51 +33,34 @@ def write_pictures(
     ValueError: If matplotlib is not installed.
   """
   linear = [parameters[0] * count / stages[0] for count in stages]
-  most = max(*parameters, *linear, 1)
+  words = "parameters of the largest model that fits"
+  if any(is_trained):
+    words += "; filled: trained, too"
+  with drawing.figure(6.4, 4.0) as figure:
+    import matplotlib.ticker
 
-  def point(count: float, height: float) -> tuple[float, float]:
-    wide, high = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _BOTTOM - _TOP
-    return _LEFT + wide * count / stages[-1], _BOTTOM + high * height / most
-
-  with canvas.opened(_WIDTH, _HEIGHT) as sheet:
-    sheet.text(_LEFT, _HEIGHT - 0.35, title, 10, weight="bold")
-    for size in canvas.ticks(most, _TICKS):
-      left, y = point(0, size)
-      sheet.line([(left, y), point(stages[-1], size)], canvas.GRID, 0.8, 0)
-      words = amounts.amount(size, "").strip()
-      sheet.text(left - 0.1, y, words, 9, align="right")
-    sheet.line(
-      [point(0, most), point(0, 0), point(stages[-1], 0)], canvas.INK, 1
+    axes = figure.subplots()
+    axes.set_title(f"{title}\n{words}", loc="left")
+    axes.set_xlabel("stages")
+    axes.set_xticks(stages)
+    axes.yaxis.set_major_formatter(matplotlib.ticker.EngFormatter())
+    axes.grid(axis="y", color=drawing.GRID)
+    axes.plot(
+      stages, linear, color="silver", label="one stage's, times the stages"
     )
-    sheet.line([point(0, 0), point(stages[-1], linear[-1])], _LINEAR, 1.5, 1)
-    end = point(stages[-1] * 0.62, linear[-1] * 0.62)
-    words = "one stage's, times the stages"
-    sheet.text(
-      end[0] + 0.1, end[1] - 0.12, words, 8, canvas.FAINT, halo="white"
-    )
-    sheet.line(
-      [point(*pair) for pair in zip(stages, parameters, strict=True)],
-      _PLANNED,
-      1.5,
-    )
+    axes.plot(stages, parameters)
     for count, size, trained in zip(
       stages, parameters, is_trained, strict=True
     ):
-      x, y = point(count, size)
-      sheet.box(
-        (x - _MARK, y - _MARK),
-        (2 * _MARK, 2 * _MARK),
-        _PLANNED if trained else "white",
-        _PLANNED,
-        line_width=1.5,
+      fill = "full" if trained else "none"
+      axes.plot(count, size, "C0s", fillstyle=fill)
+      axes.annotate(
+        amounts.amount(size, "").strip(),
+        (count, size),
+        (-6, 6),
+        textcoords="offset points",
+        ha="right",
       )
-      words = amounts.amount(size, "").strip()
-      sheet.text(x - 0.1, y + 0.16, words, 9, align="right", halo="white")
-      sheet.text(x, _BOTTOM - 0.2, str(count), 9, align="center")
-    middle = point(stages[-1] / 2, 0)[0]
-    sheet.text(middle, 0.2, "stages", 9, canvas.FAINT, "center")
-    words = "parameters of the largest model that fits"
-    if any(is_trained):
-      words += "; filled: trained, too"
-    sheet.text(_LEFT, _HEIGHT - 0.58, words, 8, canvas.FAINT)
-    return sheet.save(directory, "capacity", _DPI)
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False)
+    return drawing.save(figure, directory, "capacity")
