@@ -77,7 +77,7 @@ def draw(directory: pathlib.Path) -> list[str]:
   Args:
     directory: An existing folder.
   """
-  with drawing.figure(6.6, 3.2) as figure:
+  with drawing.figure((6.6, 3.2)) as figure:
     both = figure.subplots(len(CASES), sharex=True)
     for axes, (title, blocks) in zip(both, CASES.items(), strict=True):
       axes.set_title(title, loc="left", weight="bold")

@@ -17,7 +17,7 @@ def opened(width: float, height: float) -> Iterator[Any]:
     width: Its width.
     height: Its height.
   """
-  with drawing.figure(width, height) as figure:
+  with drawing.figure((width, height)) as figure:
     figure.set_layout_engine("none")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, width), ylim=(0, height))

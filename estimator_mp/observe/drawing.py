@@ -15,6 +15,15 @@ FAINT = "#6b7480"
 TRACK = "#f3f5f8"
 GRID = "#dde2e9"
 
+# A text whose middle is at a point, legible on anything.
+ON_WHITE: Mapping[str, Any] = MappingProxyType(
+  {
+    "ha": "center",
+    "va": "center",
+    "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1},
+  }
+)
+
 # Names of ops are no mathematics, and two runs write the same bytes.
 _SETTINGS: Mapping[str, Any] = MappingProxyType(
   {
@@ -58,8 +67,15 @@ def check_available() -> None:
 
 
 @contextlib.contextmanager
-def figure(width: float, height: float) -> Iterator[Any]:
-  """Yields an empty figure of a size in inches, to be drawn on and saved.
+def figure(
+  size: tuple[float, float], title: str = "", footer: str = ""
+) -> Iterator[Any]:
+  """Yields a figure with a title and a footer, to be drawn on and saved.
+
+  Args:
+    size: Its width and height in inches.
+    title: The text at the top.
+    footer: The small text at the bottom.
 
   Raises:
     ValueError: If matplotlib is not installed.
@@ -70,7 +86,10 @@ def figure(width: float, height: float) -> Iterator[Any]:
   import matplotlib.figure
 
   with matplotlib.rc_context(_SETTINGS):
-    yield matplotlib.figure.Figure((width, height), layout="constrained")
+    found = matplotlib.figure.Figure(size, layout="constrained")
+    found.suptitle(title, x=0.02, ha="left")
+    found.supxlabel(footer, x=0.02, ha="left", color=FAINT)
+    yield found
 
 
 def save(figure: Any, directory: str, name: str) -> list[str]:

@@ -51,7 +51,8 @@ def write_pictures(trace: StepTrace, directory: str, name: str) -> list[str]:
   heights = [0.4 + _LANE * max(1, len(x)) for x in lanes]
   width = _CELL * max(sum(map(len, x)) for x in lanes)
   width = min(max(width, 9.5), 21.5)
-  with drawing.figure(width + _SIDES, 1.2 + sum(heights)) as figure:
+  size = (width + _SIDES, 1.2 + sum(heights))
+  with drawing.figure(size, _title(trace)) as figure:
     import matplotlib.ticker
 
     every_axes = figure.subplots(
@@ -60,7 +61,6 @@ def write_pictures(trace: StepTrace, directory: str, name: str) -> list[str]:
     for device, (axes, row) in enumerate(zip(every_axes, rows, strict=True)):
       _draw_device(axes, trace, device, row, width)
     axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter("s"))
-    figure.suptitle(_title(trace), x=0.01, ha="left")
     facts = f"{trace.makespan / 1000:.3g} ms; {trace.summary()}"
     every_axes[0].set_title(facts, loc="left", color=drawing.FAINT)
     figure.legend(
@@ -157,20 +157,9 @@ def _draw_cell(
   room = 72 * width * length / axes.get_xlim()[1]
   size = min(10.0, room / (0.7 * len(number) + 0.2))
   if size >= 6:
-    is_forward = phase is Phase.FORWARD
-    axes.text(
-      start + length / 2,
-      lane,
-      number,
-      fontsize=size,
-      color="white" if is_forward else "black",
-      ha="center",
-      va="center_baseline",
-      weight="bold",
-      bbox=None
-      if is_forward
-      else {"facecolor": "white", "edgecolor": "none", "pad": 0.5},
-    )
+    middle = start + length / 2
+    look = {"fontsize": size, "weight": "bold", **drawing.ON_WHITE}
+    axes.text(middle, lane, number, **look)
 
 
 def _bars(

@@ -5,7 +5,6 @@ stages send each other in a training step: forward above, backward below. Of
 several replicas the picture shows the first; the text has the devices of all.
 """
 
-import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +41,13 @@ def write_pictures(
     ValueError: If matplotlib is not installed.
   """
   stages = inspected.placement.stages
-  found = _boundaries(inspected)
+  first = {
+    held.device: stages[held.stages[0]].device
+    for held in inspected.placement.replicas
+    if not held.replica
+  }
+  sent = inspected.placement.transfers
+  found = inspection.boundaries(sent, inspected.mesh, first)
   column = {x.device: k for k, x in reversed([*enumerate(stages)])}
   spans = {
     x: column[x.destination] - column[x.source]
@@ -60,9 +65,11 @@ def write_pictures(
   above, below = (
     max([0, *(sign * span for _, span, _ in arrows)]) for sign in (1, -1)
   )
-  layers = max((len(x.layers) for x in stages), default=1)
+  layers = max(len(x.layers) for x in stages)
   heights = [_ARROW * (above + 1), _ROW * (8 + layers), _ARROW * (below + 1)]
-  with drawing.figure(_WIDTH * len(stages) + 1, sum(heights) + 0.8) as figure:
+  footer = _footer(inspected, found, left_out)
+  size = (_WIDTH * len(stages) + 1, sum(heights) + 0.8)
+  with drawing.figure(size, inspected.title, footer) as figure:
     every_axes = figure.subplots(3, sharex=True, height_ratios=heights)
     top, middle, bottom = every_axes
     top.set(ylim=(0, above + 1), xlim=(-0.5, len(stages) - 0.5))
@@ -72,9 +79,6 @@ def write_pictures(
     for start, span, text in arrows:
       _draw_arrow(top if span > 0 else bottom, start, span, text)
     _draw_table(middle, inspected, layers)
-    figure.suptitle(inspected.title, x=0.02, ha="left")
-    footer = _footer(inspected, found, left_out)
-    figure.supxlabel(footer, x=0.02, ha="left", color=drawing.FAINT)
     return drawing.save(figure, directory, "placement")
 
 
@@ -84,73 +88,33 @@ def dot(inspected: inspection.Inspection) -> str:
   Args:
     inspected: The partition.
   """
+  columns = inspected.columns()
   labels: dict[str, list[str]] = {}
-  for stage, *values in zip(
-    inspected.placement.stages, *_costs(inspected).values(), strict=True
-  ):
-    labels.setdefault(stage.device, []).extend(
-      [
-        f"stage {stage.stage}, {stage.device}",
-        *stage.layers,
-        *map(": ".join, zip(_costs(inspected), values, strict=True)),
-      ]
-    )
+  for device, *values in zip(columns["device"], *columns.values(), strict=True):
+    words = map(": ".join, zip(columns, values, strict=True))
+    labels.setdefault(device, []).extend(words)
   held = inspected.placement.replicas
   titles, *positions = placement_lib.positions(held)
-  for device, position in zip(held, positions, strict=True):
-    words = [*map(" ".join, zip(titles, position, strict=True)), device.device]
-    labels.setdefault(device.device, [", ".join(words)])
+  for one, position in zip(held, positions, strict=True):
+    words = map(" ".join, zip(titles, position, strict=True))
+    labels.setdefault(one.device, [*words, one.device])
   texts = [
     "rankdir=LR;",
     'node [shape=box, fontname="sans-serif"];',
     f"label={_quoted(inspected.title)};",
-  ]
-  texts += [
-    f"{_quoted(name)} [label={_quoted(*lines)}];"
-    for name, lines in labels.items()
-  ]
-  texts += [
-    f"{_quoted(x.source)} -> {_quoted(x.destination)} "
-    f"[label={_quoted(*x.summary().split(', '))}];"
-    for x in inspected.boundaries
+    *(f"{_quoted(x)} [label={_quoted(*labels[x])}];" for x in labels),
+    *(
+      f"{_quoted(x.source)} -> {_quoted(x.destination)} "
+      f"[label={_quoted(x.summary())}];"
+      for x in inspected.boundaries
+    ),
   ]
   return "\n  ".join(["digraph placement {", *texts]) + "\n}\n"
 
 
-def _quoted(*lines: str) -> str:
-  return json.dumps("\n".join(lines), ensure_ascii=False)
-
-
-def _costs(inspected: inspection.Inspection) -> dict[str, list[str]]:
-  """Returns what is said of each stage, in words and numbers."""
-  stages, costs = inspected.placement.stages, inspected.costs
-  return {
-    "parameters": [f"{x.parameters:,}" for x in stages],
-    "weights": [amounts.amount(x.weight_bytes, "B") for x in costs],
-    "activations": [amounts.amount(x.activation_bytes, "B") for x in costs],
-    "forward": [amounts.amount(x.flops, "FLOP") for x in costs],
-  }
-
-
-def _boundaries(
-  inspected: inspection.Inspection,
-) -> tuple[inspection.Boundary, ...]:
-  """Returns what is sent between stages, by their first devices' names."""
-  placement = inspected.placement
-  first = {
-    held.device: placement.stages[held.stages[0]].device
-    for held in placement.replicas
-    if not held.replica
-  }
-  sent = [
-    dataclasses.replace(
-      x,
-      source=first.get(x.source, x.source),
-      destination=first.get(x.destination, x.destination),
-    )
-    for x in placement.transfers
-  ]
-  return inspection.boundaries(sent, inspected.mesh)
+def _quoted(*words: str) -> str:
+  """Returns words below each other, also those after a comma."""
+  return json.dumps(", ".join(words).replace(", ", "\n"), ensure_ascii=False)
 
 
 def _footer(
@@ -179,18 +143,14 @@ def _draw_table(
   axes: Any, inspected: inspection.Inspection, num_layers: int
 ) -> None:
   """Draws a column for each stage, the darker the larger its shares are."""
-  stages = inspected.placement.stages
+  rows = inspected.columns()
   others = inspected.mesh.axis_size("model") - 1
-  more = f" and {others} more" if others else ""
-  shares = [inspected.flop_shares(), inspected.time_shares()]
-  rows = {
-    "": [f"stage {x.stage}" for x in stages],
-    "device": [x.device + more for x in stages],
-    "layers": ["\n".join(map(_shortened, x.layers)) for x in stages],
-    **_costs(inspected),
-    "share of FLOPs": [f"{share:.0%}" for share in shares[0]],
-    "share of time": [f"{share:.0%}" for share in shares[1]],
-  }
+  if others:
+    rows["device"] = [f"{x} and {others} more" for x in rows["device"]]
+  rows["layers"] = [
+    "\n".join(map(_shortened, x.layers)) for x in inspected.placement.stages
+  ]
+  shares = {"FLOPs": inspected.flop_shares(), "time": inspected.time_shares()}
   table = axes.table(
     [*rows.values()],
     rowLabels=[*rows],
@@ -200,13 +160,14 @@ def _draw_table(
   table.auto_set_font_size(False)
   height = table[0, 0].get_height()
   for (row, column), cell in table.get_celld().items():
+    title = [*rows][row]
     cell.set_edgecolor(drawing.GRID)
-    if row == 0:
+    if title == "stage":
       cell.get_text().set_weight("bold")
-    if row == 2:
+    if title == "layers":
       cell.set_height(num_layers * height)
-    if row >= len(rows) - 2 and column >= 0:
-      cell.set_facecolor((_SHARE, shares[row - len(rows)][column]))
+    if title in shares and column >= 0:
+      cell.set_facecolor((_SHARE, shares[title][column]))
 
 
 def _shortened(name: str) -> str:
@@ -222,7 +183,4 @@ def _draw_arrow(axes: Any, start: int, span: int, text: str) -> None:
   angles = np.linspace(0, np.pi, 50)
   xs, ys = middle - radius * np.cos(angles), abs(span) * np.sin(angles)
   axes.plot(xs, ys, color, marker=marker, markevery=[-1], clip_on=False)
-  white = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-  axes.text(
-    middle, abs(span), text, color=color, ha="center", va="center", bbox=white
-  )
+  axes.text(middle, abs(span), text, color=color, **drawing.ON_WHITE)

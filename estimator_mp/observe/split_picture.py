@@ -39,7 +39,6 @@ _BORDER, _JOINED, _SPREAD = "#9aa4b1", "#c2571a", "#2563a8"
 def write_pictures(
   title: str,
   plan: SplitPlan,
-  order: Sequence[str],
   devices: Sequence[str],
   directory: str,
   replicated: int = 0,
@@ -51,7 +50,6 @@ def write_pictures(
   Args:
     title: The text above the picture.
     plan: The split, and what it sends.
-    order: The names of variables and ops, in the order of the graph.
     devices: The titles of the columns, one for each part.
     directory: An existing folder.
     replicated: How many parameters each of the devices has besides, all of
@@ -63,7 +61,7 @@ def write_pictures(
   Raises:
     ValueError: If matplotlib is not installed.
   """
-  found = rows(plan, order)
+  found = rows(plan)
   variables = [x for x in found if isinstance(x.first, SplitVariable)]
   sent = [x for x in found if isinstance(x.first, Sent)]
   drawn = variables[:_MOST_ROWS] + sent[:_MOST_ROWS]
@@ -71,11 +69,11 @@ def write_pictures(
   if replicated:
     words = f"{replicated:,} parameters, whole in each replica"
     labels.append(f"all other variables\n{words}")
-  letters = max(
-    (len(x) for label in labels for x in label.split("\n")), default=0
-  )
+  letters = max(map(len, "\n".join(labels).split("\n")))
   width = _COLUMN * len(devices) + _LETTER * letters
-  with drawing.figure(width, _ROW * len(labels) + 1.2) as figure:
+  footer = _footer(plan, variables, sent, replicated)
+  size = (width, _ROW * len(labels) + 1.2)
+  with drawing.figure(size, title, footer) as figure:
     axes = figure.subplots()
     axes.set_xlim(-0.5, len(devices) - 0.5)
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
@@ -93,9 +91,6 @@ def write_pictures(
     if replicated:
       for part in range(len(devices)):
         axes.bar(part, 0.7, 0.4, len(drawn) - 0.35, edgecolor=_BORDER)
-    figure.suptitle(title, x=0.02, ha="left")
-    footer = _footer(plan, variables, sent, replicated)
-    figure.supxlabel(footer, x=0.02, ha="left", color=drawing.FAINT)
     return drawing.save(figure, directory, "split")
 
 
@@ -189,28 +184,23 @@ class Row:
     return what if self.count == 1 else f"each of {self.count:,}: {what}"
 
 
-def rows(plan: SplitPlan, order: Sequence[str]) -> list[Row]:
+def rows(plan: SplitPlan) -> list[Row]:
   """Returns what the picture shows, from the top: variables, and what is sent.
 
-  Of both the one with the most bytes is first, and the order of the graph
+  Of both the one with the most bytes is first, and the order of the plan
   decides where they have the same. Slots are left out, as they are split as
   their variables are, and so are scalars and shapes that are sent.
 
   Args:
     plan: The split, and what it sends.
-    order: The names of variables and ops, in the order of the graph.
   """
-  place = {name: index for index, name in enumerate(order)}
-
-  def position(one: SplitVariable | Sent) -> tuple[int, int]:
-    name = one.op if isinstance(one, Sent) else one.name
-    return -one.num_bytes, place.get(name, len(place))
-
-  variables = [x for x in plan.variables if x not in plan.slots]
-  sent = [x for x in plan.sent if x.num_bytes > _MOST_LEFT_OUT_BYTES]
+  both: list[list[SplitVariable | Sent]] = [
+    [x for x in plan.variables if x not in plan.slots],
+    [x for x in plan.sent if x.num_bytes > _MOST_LEFT_OUT_BYTES],
+  ]
   alike: dict[SplitVariable | Sent, list[SplitVariable | Sent]] = {}
-  for found in (variables, sent):
-    for one in sorted(found, key=position):
+  for found in both:
+    for one in sorted(found, key=lambda one: -one.num_bytes):
       alike.setdefault(_without_numbers(one), []).append(one)
   return [
     Row(_common_name(map(_name, row)), row[0], len(row))

@@ -4,6 +4,7 @@ It is plain data, for `inspect`; ops and tensors go by their names.
 """
 
 import dataclasses
+import functools
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -125,7 +126,7 @@ class SplitPlan:
     """The bytes that are sent in a training step."""
     return sum(found.num_bytes for found in self.sent)
 
-  @property
+  @functools.cached_property
   def slots(self) -> list[SplitVariable]:
     """Those variables that are under the name of another one, as slots are."""
     names = {x.name for x in self.variables}

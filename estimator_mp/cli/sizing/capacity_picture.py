@@ -36,7 +36,7 @@ def write_pictures(
   words = "parameters of the largest model that fits"
   if any(is_trained):
     words += "; filled: trained, too"
-  with drawing.figure(6.4, 4.0) as figure:
+  with drawing.figure((6.4, 4.0)) as figure:
     import matplotlib.ticker
 
     axes = figure.subplots()
