@@ -61,7 +61,7 @@ def write_pictures(trace: StepTrace, directory: str, name: str) -> list[str]:
     for device, (axes, row) in enumerate(zip(every_axes, rows, strict=True)):
       _draw_device(axes, trace, device, row, width)
     axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter("s"))
-    facts = f"{trace.makespan / 1000:.3g} ms; {trace.summary()}"
+    facts = "   |   ".join(_facts(trace))
     every_axes[0].set_title(facts, loc="left", color=drawing.FAINT)
     figure.legend(
       handles=legend(trace),
@@ -157,9 +157,10 @@ def _draw_cell(
   room = 72 * width * length / axes.get_xlim()[1]
   size = min(10.0, room / (0.7 * len(number) + 0.2))
   if size >= 6:
-    middle = start + length / 2
-    look = {"fontsize": size, "weight": "bold", **drawing.ON_WHITE}
-    axes.text(middle, lane, number, **look)
+    look = {**drawing.ON_WHITE, "fontsize": size, "weight": "bold"}
+    if phase is Phase.FORWARD:
+      look |= {"color": "white", "bbox": None}
+    axes.text(start + length / 2, lane, number, **look)
 
 
 def _bars(
@@ -212,6 +213,19 @@ def legend(trace: StepTrace) -> list[Any]:
   return [
     matplotlib.patches.Patch(label=label, **look)
     for label, look in looks.items()
+  ]
+
+
+def _facts(trace: StepTrace) -> list[str]:
+  """Returns what is said of a whole step."""
+  bound = ""
+  if trace.schedule is not None:
+    bound = f" (bound {trace.bubble_bound:.0%})"
+  return [
+    f"step {trace.global_step}",
+    f"{trace.makespan / 1000:.3g} ms",
+    f"bubble {trace.bubble:.0%}{bound}",
+    f"{amounts.amount(trace.total_sent_bytes, 'B')} sent between devices",
   ]
 
 

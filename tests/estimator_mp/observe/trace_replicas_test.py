@@ -116,7 +116,7 @@ class StepTraceTest(parameterized.TestCase):
     for text in texts:
       self.assertIn(f"<!-- {text} -->", svg)
     self.assertEqual(svg.count("<!-- stage 1 -->"), 2)
-    self.assertIn(f"ms; {trace.summary()} -->", svg)
+    self.assertRegex(svg, r"ms   \|   bubble 20% \(bound 20%\)   \| ")
     self.assertNotIn("speed-up", svg)
 
   @parameterized.named_parameters(
