@@ -5,7 +5,6 @@ import time
 
 import estimator_mp
 from estimator_mp.observe import trace_reading
-from estimator_mp.plan import sharding_plan
 
 import tensorflow as tf
 
@@ -41,9 +40,7 @@ class Step:
     metadata = tf.compat.v1.RunMetadata()
     self._session.run(self._fetches, options=options, run_metadata=metadata)
     graph = self._session.graph
-    plan = sharding_plan.get_plan(graph).pipeline
-    known = {op.name for op in graph.get_operations()}
-    return trace_reading.read_trace(metadata, 1, self._mesh, plan, known)
+    return trace_reading.read_trace(metadata, 1, self._mesh, graph)
 
 
 def training_step(

@@ -17,9 +17,10 @@ import pathlib
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from estimator_mp.observe import canvas
-from tools import code_lines
+from estimator_mp.observe import drawing
+from tools import code_lines, sheet
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _PACKAGE = "estimator_mp"
@@ -36,7 +37,7 @@ _PAGE, _MARGIN, _GAP, _BETWEEN_ROWS = 8.3, 0.15, 0.2, 0.3
 _WIDEST, _PASSING, _INSIDE = 3.0, 0.05, 0.08
 _NAME_HEIGHT, _LINE_HEIGHT, _LETTER = 0.34, 0.15, 0.062
 _STEPS = ("capture", "plan", "lower", "observe")
-_STEP_COLOR, _COLOR, _LINE = "#dbe9f6", "#f3f4f6", "#7b8794"
+_STEP_COLOR, _COLOR = "#dbe9f6", "#f3f4f6"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,16 +242,16 @@ def draw(parts: Mapping[str, Part], directory: pathlib.Path) -> list[str]:
     for y, h in zip(above, heights, strict=True)
   ]
   places = [_places(row) for row in rows]
-  with canvas.opened(_PAGE, total + 2 * _MARGIN) as sheet:
+  with sheet.opened(_PAGE, total + 2 * _MARGIN) as axes:
     for name, others in imports.items():
       for other in sorted(others):
-        sheet.arrow(_way(name, other, places, spans), _LINE, 1.0)
+        sheet.arrow(axes, _way(name, other, places, spans))
     for row_places, span in zip(places, spans, strict=True):
       box = _box_width(list(row_places))
       for slot, x in row_places.items():
         if isinstance(slot, str):
-          _draw_part(sheet, parts[slot], x - box / 2, box, span)
-    return sheet.save(str(directory), "architecture", dpi=110)
+          _draw_part(axes, parts[slot], x - box / 2, box, span)
+    return sheet.save(axes, str(directory), "architecture")
 
 
 def _height(parts: Mapping[str, Part], row: Sequence[Slot]) -> float:
@@ -295,15 +296,15 @@ def _lines(part: Part, box: float) -> list[str]:
 
 
 def _draw_part(
-  sheet: canvas.Canvas, part: Part, left: float, box: float, span: Span
+  axes: Any, part: Part, left: float, box: float, span: Span
 ) -> None:
   top, bottom = span
   color = _STEP_COLOR if part.name in _STEPS else _COLOR
-  sheet.box((left, bottom), (box, top - bottom), color, edge=_LINE)
-  sheet.text(left + _INSIDE, top - 0.15, part.name, 9, weight="bold")
+  sheet.box(axes, (left, bottom), (box, top - bottom), color)
+  sheet.text(axes, left + _INSIDE, top - 0.15, part.name, 9, weight="bold")
   for number, line in enumerate(_lines(part, box)):
     y = top - 0.34 - _LINE_HEIGHT * number
-    sheet.text(left + _INSIDE, y, line, 8, color=canvas.FAINT)
+    sheet.text(axes, left + _INSIDE, y, line, 8, color=drawing.FAINT)
 
 
 def table(parts: Mapping[str, Part]) -> str:

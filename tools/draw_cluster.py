@@ -11,9 +11,10 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 from estimator_mp.cluster import layout, tasks
-from estimator_mp.observe import canvas
+from tools import sheet
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _FOLDER = pathlib.Path("docs", "pictures", "cluster")
@@ -24,7 +25,6 @@ _BOX_WIDTH, _BOX_HEIGHT, _GAP, _ROW_GAP, _MARGIN = 2.1, 0.92, 0.3, 0.5, 0.25
 _TITLE_HEIGHT, _DISK_HEIGHT = 0.42, 0.36
 _WIDTH = 4 * _BOX_WIDTH + 3 * _GAP + 2 * _MARGIN
 _DRIVES, _HOLDS, _BESIDE, _DISK = "#dbe9f6", "#f3f4f6", "#eef6ec", "#faf3e3"
-_LINE = "#7b8794"
 
 _IN_GRAPH = {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"]}
 CLUSTERS = (_IN_GRAPH, {**_IN_GRAPH, "ps": ["d:2222", "e:2222"]})
@@ -113,86 +113,82 @@ def draw(directory: pathlib.Path) -> list[str]:
   clusters = [rows_of(jobs) for jobs in CLUSTERS]
   heights = [_panel_height(len(rows)) for rows in clusters]
   top = sum(heights) + _MARGIN * (len(heights) + 1)
-  with canvas.opened(_WIDTH, top) as sheet:
+  with sheet.opened(_WIDTH, top) as axes:
     for rows, height in zip(clusters, heights, strict=True):
       top -= _MARGIN
-      _draw_panel(sheet, rows, top)
+      _draw_panel(axes, rows, top)
       top -= height
-    return sheet.save(str(directory), "roles", dpi=110)
+    return sheet.save(axes, str(directory), "roles")
 
 
 def _panel_height(num_rows: int) -> float:
   return _TITLE_HEIGHT + num_rows * (_BOX_HEIGHT + _ROW_GAP) + _DISK_HEIGHT
 
 
-def _draw_panel(
-  sheet: canvas.Canvas, rows: Sequence[Sequence[Box]], top: float
-) -> None:
+def _draw_panel(axes: Any, rows: Sequence[Sequence[Box]], top: float) -> None:
   """Draws a cluster from a height down."""
   is_between = len(rows) == 2
-  sheet.text(_MARGIN, top - 0.12, _TITLES[is_between], 9, weight="bold")
+  sheet.text(axes, _MARGIN, top - 0.12, _TITLES[is_between], 9, weight="bold")
   y = top - _TITLE_HEIGHT
   for row in rows:
     for place, box in enumerate(row):
-      _draw_box(sheet, box, _left(place), y)
+      _draw_box(axes, box, _left(place), y)
     y -= _BOX_HEIGHT + _ROW_GAP
   *servers, tasks_row = rows
   disk_top = y
   bottom = y + _ROW_GAP
   if servers:
-    _draw_updates(sheet, len(servers[0]), len(tasks_row) - 1, bottom)
+    _draw_updates(axes, len(servers[0]), len(tasks_row) - 1, bottom)
     right = _left(len(servers[0]) - 1) + _BOX_WIDTH + 0.15
     # Beside the other tasks, from the servers down to the folder.
     x, middle = _WIDTH - _MARGIN - _BOX_WIDTH - _GAP / 2, bottom + 1.9
     points = [(right - 0.15, middle), (x, middle), (x, disk_top)]
-    sheet.arrow(points, _LINE, 1.0)
-    sheet.text(right + 0.1, middle + 0.12, "each writes its part", 6)
+    sheet.arrow(axes, points)
+    sheet.text(axes, right + 0.1, middle + 0.12, "each writes its part", 6)
   else:
-    _draw_sends(sheet, len(tasks_row) - 1, bottom)
+    _draw_sends(axes, len(tasks_row) - 1, bottom)
     for place in range(len(tasks_row) - 1):
       x = _left(place) + _BOX_WIDTH / 2
-      sheet.arrow([(x, bottom), (x, disk_top)], _LINE, 1.0)
+      sheet.arrow(axes, [(x, bottom), (x, disk_top)])
       middle = (bottom + disk_top) / 2
-      sheet.text(x + 0.08, middle, "writes its part", 6)
+      sheet.text(axes, x + 0.08, middle, "writes its part", 6)
   x = _left(3) + _BOX_WIDTH / 2
-  sheet.arrow([(x, disk_top), (x, bottom)], _LINE, 1.0)
-  sheet.text(x + 0.08, (bottom + disk_top) / 2, "reads", 6)
+  sheet.arrow(axes, [(x, disk_top), (x, bottom)])
+  sheet.text(axes, x + 0.08, (bottom + disk_top) / 2, "reads", 6)
   size = (_WIDTH - 2 * _MARGIN, _DISK_HEIGHT)
-  sheet.box((_MARGIN, disk_top - _DISK_HEIGHT), size, _DISK, edge=_LINE)
+  sheet.box(axes, (_MARGIN, disk_top - _DISK_HEIGHT), size, _DISK)
   label = "model_dir, on a file system that all tasks see: checkpoints"
-  sheet.text(_MARGIN + 0.1, disk_top - _DISK_HEIGHT / 2, label, 7)
+  sheet.text(axes, _MARGIN + 0.1, disk_top - _DISK_HEIGHT / 2, label, 7)
 
 
 def _left(place: int) -> float:
   return _MARGIN + place * (_BOX_WIDTH + _GAP)
 
 
-def _draw_box(sheet: canvas.Canvas, box: Box, left: float, top: float) -> None:
+def _draw_box(axes: Any, box: Box, left: float, top: float) -> None:
   size = (_BOX_WIDTH, _BOX_HEIGHT)
-  sheet.box((left, top - _BOX_HEIGHT), size, box.color, edge=_LINE)
-  sheet.text(left + 0.1, top - 0.17, str(box.task), 9, weight="bold")
+  sheet.box(axes, (left, top - _BOX_HEIGHT), size, box.color)
+  sheet.text(axes, left + 0.1, top - 0.17, str(box.task), 9, weight="bold")
   for number, line in enumerate(box.lines):
-    sheet.text(left + 0.1, top - 0.4 - 0.17 * number, line, 7)
+    sheet.text(axes, left + 0.1, top - 0.4 - 0.17 * number, line, 7)
 
 
-def _draw_sends(sheet: canvas.Canvas, count: int, bottom: float) -> None:
+def _draw_sends(axes: Any, count: int, bottom: float) -> None:
   """Draws what neighbouring stages send each other."""
   for place in range(count - 1):
     begin, end = _left(place) + _BOX_WIDTH, _left(place + 1)
     for y, (a, b) in ((0.56, (begin, end)), (0.36, (end, begin))):
-      sheet.arrow([(a, bottom + y), (b, bottom + y)], _LINE, 1.0)
+      sheet.arrow(axes, [(a, bottom + y), (b, bottom + y)])
 
 
-def _draw_updates(
-  sheet: canvas.Canvas, servers: int, workers: int, bottom: float
-) -> None:
+def _draw_updates(axes: Any, servers: int, workers: int, bottom: float) -> None:
   """Draws who reads and updates variables."""
   low, high = bottom + _BOX_HEIGHT, bottom + _BOX_HEIGHT + _ROW_GAP
   for worker in range(workers):
     for server in range(servers):
       a = _left(worker) + _BOX_WIDTH * (server + 1) / (servers + 1)
       b = _left(server) + _BOX_WIDTH * (worker + 1) / (workers + 1)
-      sheet.arrow([(a, low), (b, high)], _LINE, 0.8)
+      sheet.arrow(axes, [(a, low), (b, high)])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -11,14 +11,12 @@ import dataclasses
 import pathlib
 from collections.abc import Sequence
 
-from estimator_mp.observe import canvas
+from estimator_mp.observe import drawing
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _FOLDER = pathlib.Path("docs", "pictures")
 _MICRO_BATCHES, _STAGES = 4, 2
 
-# In inches.
-_CELL, _ROW, _MARGIN, _LABEL, _TITLE = 0.34, 0.4, 0.25, 0.75, 0.4
 _COLORS = ("#dbe9f6", "#a9cbe8", "#76acd8", "#4a8ac4")
 _ONCE, _LINE = "#f6d8a8", "#7b8794"
 
@@ -79,33 +77,27 @@ def draw(directory: pathlib.Path) -> list[str]:
   Args:
     directory: An existing folder.
   """
-  ends = [max(x.begin + x.length for x in case) for case in CASES.values()]
-  width = 2 * _MARGIN + _LABEL + _CELL * max(ends)
-  panel = _TITLE + _STAGES * _ROW
-  height = len(CASES) * (panel + _MARGIN) + _MARGIN
-  with canvas.opened(width, height) as sheet:
-    top = height
-    for title, blocks in CASES.items():
-      top -= _MARGIN
-      sheet.text(_MARGIN, top - 0.15, title, 9, weight="bold")
-      for stage in range(_STAGES):
-        middle = top - _TITLE - (stage + 0.5) * _ROW
-        sheet.text(_MARGIN, middle, f"stage {stage}", 8)
+  with drawing.figure((6.6, 3.2)) as figure:
+    both = figure.subplots(len(CASES), sharex=True)
+    for axes, (title, blocks) in zip(both, CASES.items(), strict=True):
+      axes.set_title(title, loc="left", weight="bold")
+      axes.set_xticks([])
+      axes.set_yticks(range(_STAGES), [f"stage {x}" for x in range(_STAGES)])
+      axes.set_xlim(left=-0.1)
+      axes.invert_yaxis()
       for block in blocks:
-        _draw_block(sheet, block, top - _TITLE)
-      top -= panel
-    return sheet.save(str(directory), "segments", dpi=110)
-
-
-def _draw_block(sheet: canvas.Canvas, block: Block, top: float) -> None:
-  left = _MARGIN + _LABEL + block.begin * _CELL
-  bottom = top - (block.stage + 1) * _ROW + 0.04
-  color, text = _ONCE, "once"
-  if block.micro_batch is not None:
-    color, text = _COLORS[block.micro_batch], str(block.micro_batch)
-  size = (block.length * _CELL - 0.03, _ROW - 0.08)
-  sheet.box((left, bottom), size, color, edge=_LINE)
-  sheet.text(left + 0.03, bottom + size[1] / 2, text, 6)
+        color, text = _ONCE, "once"
+        if block.micro_batch is not None:
+          color, text = _COLORS[block.micro_batch], str(block.micro_batch)
+        bars = axes.barh(
+          block.stage,
+          block.length - 0.1,
+          left=block.begin,
+          color=color,
+          edgecolor=_LINE,
+        )
+        axes.bar_label(bars, [text], label_type="center", fontsize=7)
+    return drawing.save(figure, str(directory), "segments")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

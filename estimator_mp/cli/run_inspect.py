@@ -109,7 +109,6 @@ def write(inspected: Inspection, directory: str) -> list[str]:
     paths += split_picture.write_pictures(
       inspected.title,
       inspected.splits,
-      inspected.split_order,
       parts,
       directory,
       replicated,

@@ -16,21 +16,16 @@ def to_dict(trace: step_trace.StepTrace) -> dict[str, Any]:
   Args:
     trace: The trace.
   """
-  events: list[dict[str, Any]] = []
+  threads = trace.schedule.num_stages if trace.schedule is not None else 0
+  events = [_cell_event(span) for span in trace.spans]
   for index, device in enumerate(trace.devices):
     if trace.num_replicas > 1:
       device = f"replica {trace.replica_of(index)}: {device}"
     events.append(_name("process_name", index, 0, device))
-  threads = 0
-  if trace.schedule is not None:
-    threads = trace.schedule.num_stages
     events += [
       _name("thread_name", index, stage, f"stage {stage}")
-      for index in range(len(trace.devices))
       for stage in trace.stages_of(index)
     ]
-  events += [_cell_event(span) for span in trace.spans]
-  for index in range(len(trace.devices)):
     events += _kernel_events(trace, index, threads)
   return {
     "displayTimeUnit": "ms",

@@ -118,11 +118,11 @@ def measured_transfers(
         for name in ("send_device", "recv_device")
       )
       if source != destination:
-        name, _, output = node.input[0].partition(":")
+        name, output = _split_output(node.input[0])
         is_signal = _is_empty_constant(nodes[name])
         op = name.rpartition("/ctrl/")[0] if is_signal else name
         found.append(
-          MeasuredTransfer(op, int(output or 0), source, destination, is_signal)
+          MeasuredTransfer(op, output, source, destination, is_signal)
         )
   return found
 

@@ -125,8 +125,6 @@ class Inspection:
     boundaries: The transfers, added up by pairs of devices.
     replicas: The variables of replicas; None if there is one replica.
     splits: The split over the model axis; None on a mesh without one.
-    split_order: The names of its variables, and of the ops for which something
-      is sent, in the order of the graph.
     segments: How slices of the batch wait for each other, and what is executed
       once; None if the batch has one slice.
   """
@@ -138,7 +136,6 @@ class Inspection:
   boundaries: tuple[Boundary, ...]
   replicas: InspectedReplicas | None = None
   splits: SplitPlan | None = None
-  split_order: tuple[str, ...] = ()
   segments: Segments | None = None
 
   @property
@@ -173,27 +170,25 @@ class Inspection:
       "boundaries": options.to_plain(self.boundaries),
     }
 
+  def columns(self) -> dict[str, list[str]]:
+    """Returns what is said of the stages: by its title, a text for each."""
+    stages, costs = self.placement.stages, self.costs
+    return {
+      "stage": [str(x.stage) for x in stages],
+      "device": [x.device for x in stages],
+      "layers": [", ".join(x.layers) for x in stages],
+      "parameters": [f"{x.parameters:,}" for x in stages],
+      "weights": [amounts.amount(x.weight_bytes, "B") for x in costs],
+      "activations": [amounts.amount(x.activation_bytes, "B") for x in costs],
+      "forward": [amounts.amount(x.flops, "FLOP") for x in costs],
+      "FLOPs": [f"{share:.0%}" for share in self.flop_shares()],
+      "time": [f"{share:.0%}" for share in self.time_shares()],
+    }
+
   def table(self) -> str:
     """Returns a readable table: a line per stage, and transfers."""
-    titles = ("stage", "device", "layers", "parameters", "weights")
-    rows = [(*titles, "activations", "forward", "FLOPs", "time")]
-    flops, time = self.flop_shares(), self.time_shares()
-    for index, (stage, cost) in enumerate(
-      zip(self.placement.stages, self.costs, strict=True)
-    ):
-      rows.append(
-        (
-          str(stage.stage),
-          stage.device,
-          ", ".join(stage.layers),
-          f"{stage.parameters:,}",
-          amounts.amount(cost.weight_bytes, "B"),
-          amounts.amount(cost.activation_bytes, "B"),
-          amounts.amount(cost.flops, "FLOP"),
-          f"{flops[index]:.0%}",
-          f"{time[index]:.0%}",
-        )
-      )
+    columns = self.columns()
+    rows = [[*columns], *zip(*columns.values(), strict=True)]
     lines = [*amounts.columns(rows, 3), ""]
     if uneven := self.uneven_lines():
       lines += [*uneven, ""]
@@ -243,13 +238,12 @@ def inspect_graph(
   mesh = config.create_mesh()
   placement = sharding_plan.get_placement(graph)
   plan = sharding_plan.get_plan(graph)
-  splits = None if plan is None else plan.splits
   return Inspection(
     model,
     mesh,
     placement,
     _costs_of_stages(graph, forward, placement, config.measured_seconds),
-    _boundaries(placement.transfers, mesh),
+    boundaries(placement.transfers, mesh),
     InspectedReplicas(
       config.variables,
       config.optimizer_state,
@@ -257,27 +251,9 @@ def inspect_graph(
     )
     if any(device.replica for device in placement.replicas)
     else None,
-    splits,
-    () if splits is None else _split_order(graph, splits),
+    None if plan is None else plan.splits,
     None if plan is None else plan.segments,
   )
-
-
-def _split_order(graph: tf.Graph, splits: SplitPlan) -> tuple[str, ...]:
-  """Returns names of variables, where they are read, and of ops, in order."""
-  place = {op.name: index for index, op in enumerate(graph.get_operations())}
-  for variable in splits.variables:
-    name = variable.name
-    (handle,) = graph.get_operation_by_name(name).outputs
-    reads = [
-      place[op.name]
-      for op in handle.consumers()
-      if op.type == "ReadVariableOp" and not op.name.startswith(f"{name}/")
-    ]
-    place[name] = min(reads, default=place[name])
-  names = {variable.name for variable in splits.variables}
-  names |= {sent.op for sent in splits.sent}
-  return tuple(sorted(names, key=lambda name: place[name]))
 
 
 def _lines_of_devices(
@@ -395,14 +371,22 @@ def _gradient_bytes(
   return {v.op: gradients[v.op] for v in variables}
 
 
-def _boundaries(
-  sent: Sequence[placement_lib.Transfer], mesh: mesh_lib.Mesh
+def boundaries(
+  sent: Sequence[placement_lib.Transfer],
+  mesh: mesh_lib.Mesh,
+  same: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Boundary, ...]:
-  """Adds transfers up by pairs of devices, in the order of the mesh."""
+  """Adds transfers up by pairs of devices, in the order of the mesh.
+
+  Args:
+    sent: The transfers.
+    mesh: The mesh.
+    same: The devices that are taken for another one, with that.
+  """
   groups: dict[tuple[str, str], list[int]] = {}
-  for transfer in sent:
-    pair = (transfer.source, transfer.destination)
-    groups.setdefault(pair, []).append(transfer.num_bytes)
+  for x in sent:
+    source, destination = (same.get(d, d) for d in (x.source, x.destination))
+    groups.setdefault((source, destination), []).append(x.num_bytes)
   order = {device: index for index, device in enumerate(mesh.devices)}
   pairs = sorted(groups, key=lambda pair: [order.get(d, -1) for d in pair])
   return tuple(

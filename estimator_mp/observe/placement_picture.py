@@ -1,35 +1,26 @@
 """Placement picture: a partition drawn, and as text for Graphviz.
 
 A column per stage, with its layers, weights and costs; arrows for what the
-stages send each other in a training step. Of several replicas the picture
-shows the first; the text has the devices of all.
+stages send each other in a training step: forward above, backward below. Of
+several replicas the picture shows the first; the text has the devices of all.
 """
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 from estimator_mp import amounts
 from estimator_mp.config import placement as placement_lib
-from estimator_mp.observe import canvas as canvas_lib
-from estimator_mp.observe import inspection
-from estimator_mp.observe.canvas import FAINT
+from estimator_mp.observe import drawing, inspection
 
-# Inches.
-_WIDTH = 2.7
-_GAP = 1.5
-_HEIGHT = 3.3
-_MARGIN = 0.4
-_LANE = 0.36
+import numpy as np
 
+# Inches: a stage's column, a row of the table, and an arrow beside it.
+_WIDTH, _ROW, _ARROW = 2.7, 0.2, 0.34
 _MAX_NAME = 34
 # Of the pairs of stages that are no neighbours, those that send most are drawn.
-_MAX_LANES = 6
-_FORWARD = "#2563a8"
-_BACKWARD = "#c2571a"
-_TRACK = "#e6e9ee"
-_BAR = "#7fa8d1"
-_HEAD = "#eef2f7"
-_BORDER = "#9aa4b1"
-_ARROW = 1.2  # Points.
+_MAX_FAR = 6
+_FORWARD, _BACKWARD, _SHARE = "#2563a8", "#c2571a", "#7fa8d1"
 
 
 def write_pictures(
@@ -49,7 +40,46 @@ def write_pictures(
   Raises:
     ValueError: If matplotlib is not installed.
   """
-  return _Picture(inspected).write(directory, "placement")
+  stages = inspected.placement.stages
+  first = {
+    held.device: stages[held.stages[0]].device
+    for held in inspected.placement.replicas
+    if not held.replica
+  }
+  sent = inspected.placement.transfers
+  found = inspection.boundaries(sent, inspected.mesh, first)
+  column = {x.device: k for k, x in reversed([*enumerate(stages)])}
+  spans = {
+    x: column[x.destination] - column[x.source]
+    for x in found
+    if {x.source, x.destination} <= {*column}
+  }
+  by_bytes = sorted(spans, key=lambda x: -x.num_bytes)
+  far = [x for x in by_bytes if abs(spans[x]) > 1][_MAX_FAR:]
+  left_out = [x for x in found if x in far or x not in spans]
+  arrows = [
+    (column[x.source], span, x.summary())
+    for x, span in spans.items()
+    if span and x not in far
+  ]
+  above, below = (
+    max([0, *(sign * span for _, span, _ in arrows)]) for sign in (1, -1)
+  )
+  layers = max(len(x.layers) for x in stages)
+  heights = [_ARROW * (above + 1), _ROW * (8 + layers), _ARROW * (below + 1)]
+  footer = _footer(inspected, found, left_out)
+  size = (_WIDTH * len(stages) + 1, sum(heights) + 0.8)
+  with drawing.figure(size, inspected.title, footer) as figure:
+    every_axes = figure.subplots(3, sharex=True, height_ratios=heights)
+    top, middle, bottom = every_axes
+    top.set(ylim=(0, above + 1), xlim=(-0.5, len(stages) - 0.5))
+    bottom.set_ylim(below + 1, 0)
+    for axes in every_axes:
+      axes.axis("off")
+    for start, span, text in arrows:
+      _draw_arrow(top if span > 0 else bottom, start, span, text)
+    _draw_table(middle, inspected, layers)
+    return drawing.save(figure, directory, "placement")
 
 
 def dot(inspected: inspection.Inspection) -> str:
@@ -58,236 +88,99 @@ def dot(inspected: inspection.Inspection) -> str:
   Args:
     inspected: The partition.
   """
-  lines = [
-    "digraph placement {",
-    "  rankdir=LR;",
-    '  node [shape=box, fontname="sans-serif"];',
-    f"  label={_quoted(inspected.title)};",
+  columns = inspected.columns()
+  labels: dict[str, list[str]] = {}
+  for device, *values in zip(columns["device"], *columns.values(), strict=True):
+    words = map(": ".join, zip(columns, values, strict=True))
+    labels.setdefault(device, []).extend(words)
+  held = inspected.placement.replicas
+  titles, *positions = placement_lib.positions(held)
+  for one, position in zip(held, positions, strict=True):
+    words = map(" ".join, zip(titles, position, strict=True))
+    labels.setdefault(one.device, [*words, one.device])
+  texts = [
+    "rankdir=LR;",
+    'node [shape=box, fontname="sans-serif"];',
+    f"label={_quoted(inspected.title)};",
+    *(f"{_quoted(x)} [label={_quoted(*labels[x])}];" for x in labels),
+    *(
+      f"{_quoted(x.source)} -> {_quoted(x.destination)} "
+      f"[label={_quoted(x.summary())}];"
+      for x in inspected.boundaries
+    ),
   ]
-  nodes: dict[str, tuple[str, str]] = {}
-  for index, stage in enumerate(inspected.placement.stages):
-    label = [
-      f"stage {stage.stage}, {stage.device}",
-      *stage.layers,
-      *(f"{name}: {value}" for name, value in _amounts(inspected, index)),
-    ]
-    nodes[stage.device] = (f"stage_{stage.stage}", "\n".join(label))
-  for held in inspected.placement.replicas:
-    words = [("stage", held.stages[0], held.stage_names())]
-    if held.replica:
-      words.insert(0, ("replica", held.replica, str(held.replica)))
-    if held.part:
-      words.append(("part", held.part, str(held.part)))
-    name = "_".join(f"{word}_{number}" for word, number, _ in words)
-    texts = [f"{word} {text}" for word, _, text in words]
-    nodes.setdefault(held.device, (name, ", ".join([*texts, held.device])))
-  for boundary in inspected.boundaries:
-    for device in (boundary.source, boundary.destination):
-      nodes.setdefault(device, (f"device_{len(nodes)}", device))
-  lines += [
-    f"  {name} [label={_quoted(label)}];" for name, label in nodes.values()
+  return "\n  ".join(["digraph placement {", *texts]) + "\n}\n"
+
+
+def _quoted(*words: str) -> str:
+  """Returns words below each other, also those after a comma."""
+  return json.dumps(", ".join(words).replace(", ", "\n"), ensure_ascii=False)
+
+
+def _footer(
+  inspected: inspection.Inspection,
+  found: Sequence[inspection.Boundary],
+  left_out: Sequence[inspection.Boundary],
+) -> str:
+  """Returns the line at the bottom."""
+  texts = [f"Sent each training step: {inspected.sent()}."]
+  if inspected.replicas is not None:
+    summed = amounts.amount(inspected.replicas.num_bytes, "B")
+    texts.append(
+      f"Replica 0 of {inspected.mesh.axis_size('data')}; each sums {summed} of "
+      "gradients with the others."
+    )
+  if inspected.mesh.axis_size("model") > 1:
+    within = sum(x.num_bytes for x in found if x.source == x.destination)
+    texts.append(f"Within stages: {amounts.amount(within, 'B')}.")
+  if left_out:
+    count = sum(x.num_tensors for x in left_out)
+    texts.append(f"Not drawn: {amounts.counted(count, 'tensor')}.")
+  return " ".join(texts)
+
+
+def _draw_table(
+  axes: Any, inspected: inspection.Inspection, num_layers: int
+) -> None:
+  """Draws a column for each stage, the darker the larger its shares are."""
+  rows = inspected.columns()
+  others = inspected.mesh.axis_size("model") - 1
+  if others:
+    rows["device"] = [f"{x} and {others} more" for x in rows["device"]]
+  rows["layers"] = [
+    "\n".join(map(_shortened, x.layers)) for x in inspected.placement.stages
   ]
-  lines += [
-    f"  {nodes[boundary.source][0]} -> {nodes[boundary.destination][0]} "
-    f"[label={_quoted(_on_two_lines(boundary))}];"
-    for boundary in inspected.boundaries
-  ]
-  return "\n".join([*lines, "}", ""])
+  shares = {"FLOPs": inspected.flop_shares(), "time": inspected.time_shares()}
+  table = axes.table(
+    [*rows.values()],
+    rowLabels=[*rows],
+    cellLoc="center",
+    bbox=(0, 0, 1, 1),
+  )
+  table.auto_set_font_size(False)
+  height = table[0, 0].get_height()
+  for (row, column), cell in table.get_celld().items():
+    title = [*rows][row]
+    cell.set_edgecolor(drawing.GRID)
+    if title == "stage":
+      cell.get_text().set_weight("bold")
+    if title == "layers":
+      cell.set_height(num_layers * height)
+    if title in shares and column >= 0:
+      cell.set_facecolor((_SHARE, shares[title][column]))
 
 
-def _quoted(text: str) -> str:
-  return json.dumps(text, ensure_ascii=False)
+def _shortened(name: str) -> str:
+  """Returns a name, without its middle if it is too long."""
+  half = (_MAX_NAME - 1) // 2
+  return name if len(name) <= _MAX_NAME else f"{name[:half]}…{name[-half:]}"
 
 
-def _on_two_lines(boundary: inspection.Boundary) -> str:
-  return boundary.summary().replace(", ", "\n")
-
-
-def _amounts(
-  inspected: inspection.Inspection, index: int
-) -> list[tuple[str, str]]:
-  """Returns what is said of one stage, in words and numbers."""
-  cost = inspected.costs[index]
-  return [
-    ("parameters", f"{inspected.placement.stages[index].parameters:,}"),
-    ("weights", amounts.amount(cost.weight_bytes, "B")),
-    ("activations", amounts.amount(cost.activation_bytes, "B")),
-    ("forward", amounts.amount(cost.flops, "FLOP")),
-  ]
-
-
-class _Picture(canvas_lib.Picture):
-  """The picture of one partition."""
-
-  def __init__(self, inspected: inspection.Inspection):
-    self._inspected = inspected
-    self._column = {
-      stage.device: index
-      for index, stage in enumerate(inspected.placement.stages)
-    }
-    known, self._within, others = self._boundaries()
-    self._neighbours = [b for b in known if abs(self._span(b)) == 1]
-    far = sorted(
-      (b for b in known if abs(self._span(b)) > 1), key=lambda b: -b.num_bytes
-    )
-    drawn = sorted(far[:_MAX_LANES], key=lambda b: abs(self._span(b)))
-    self._above = [b for b in drawn if self._span(b) > 0]
-    self._below = [b for b in drawn if self._span(b) < 0]
-    self._left_out = far[_MAX_LANES:] + others
-    self.width = len(self._column) * (_WIDTH + _GAP) - _GAP + 2 * _MARGIN
-    self._bottom = _MARGIN + 0.3 + _LANE * len(self._below)
-    self._top = self._bottom + _HEIGHT
-    self.height = self._top + _LANE * len(self._above) + 0.75
-
-  def _boundaries(self) -> tuple[list[inspection.Boundary], ...]:
-    """Returns what is sent between stages, within them, and to elsewhere."""
-    stage_of = {device: device for device in self._column}
-    for held in self._inspected.placement.replicas:
-      if not held.replica:
-        stages = self._inspected.placement.stages
-        stage_of[held.device] = stages[held.stages[0]].device
-    between: dict[tuple[str, str], list[inspection.Boundary]] = {}
-    within: list[inspection.Boundary] = []
-    others: list[inspection.Boundary] = []
-    for boundary in self._inspected.boundaries:
-      source = stage_of.get(boundary.source)
-      destination = stage_of.get(boundary.destination)
-      if source is None or destination is None:
-        others.append(boundary)
-      elif source == destination:
-        within.append(boundary)
-      else:
-        between.setdefault((source, destination), []).append(boundary)
-    added = [
-      inspection.Boundary(
-        *pair,
-        sum(x.num_tensors for x in found),
-        sum(x.num_bytes for x in found),
-      )
-      for pair, found in between.items()
-    ]
-    return added, within, others
-
-  def _span(self, boundary: inspection.Boundary) -> int:
-    """Returns how many columns to the right something is sent."""
-    return self._column[boundary.destination] - self._column[boundary.source]
-
-  def _left(self, column: int) -> float:
-    return _MARGIN + column * (_WIDTH + _GAP)
-
-  def draw(self) -> None:
-    """Draws it."""
-    self.frame(_MARGIN, self._inspected.title, self._footer())
-    for index in range(len(self._column)):
-      self._draw_stage(index)
-    for boundary in self._neighbours:
-      self._draw_neighbours(boundary)
-    for lane, boundary in enumerate(self._above):
-      self._draw_lane(boundary, lane, self._top, 1, _FORWARD)
-    for lane, boundary in enumerate(self._below):
-      self._draw_lane(boundary, lane, self._bottom, -1, _BACKWARD)
-
-  def _footer(self) -> list[str]:
-    """Returns the lines at the bottom."""
-    inspected = self._inspected
-    text = f"Sent each training step: {inspected.sent()}."
-    if inspected.replicas is not None:
-      count = inspected.mesh.axis_size("data")
-      summed = inspected.replicas.num_bytes
-      text += (
-        f" Replica 0 of {count}; each sums {amounts.amount(summed, 'B')} of "
-        "gradients with the others."
-      )
-    left_out = ""
-    if self._left_out:
-      count = sum(x.num_tensors for x in self._left_out)
-      left_out = f" Not drawn: {amounts.counted(count, 'tensor')}."
-    if inspected.mesh.axis_size("model") == 1:
-      return [text + left_out]
-    num_bytes = sum(x.num_bytes for x in self._within)
-    return [
-      text,
-      f"Within stages: {amounts.amount(num_bytes, 'B')}.{left_out}",
-    ]
-
-  def _draw_stage(self, index: int) -> None:
-    inspected = self._inspected
-    text = self.canvas.text
-    stage = inspected.placement.stages[index]
-    left = self._left(index)
-    for bottom, height, color in (
-      (self._bottom, _HEIGHT, "white"),
-      (self._top - 0.5, 0.5, _HEAD),
-    ):
-      self.canvas.box(
-        (left, bottom), (_WIDTH, height), color, edge=_BORDER, line_width=1
-      )
-    x, right = left + 0.14, left + _WIDTH - 0.14
-    y = self._top - 0.19
-    text(x, y, f"stage {stage.stage}", size=10, weight="bold")
-    text(x, y - 0.19, self._devices(stage), size=8, color=FAINT)
-    y -= 0.5
-    for name in stage.layers:
-      text(x, y, canvas_lib.shortened(name, _MAX_NAME), size=8)
-      y -= 0.165
-    y = self._bottom + 1.68
-    for name, value in _amounts(inspected, index):
-      text(x, y, name, size=8, color=FAINT)
-      text(right, y, value, size=8, align="right")
-      y -= 0.18
-    y -= 0.08
-    self._draw_bar(
-      x, right, y, "share of FLOPs", inspected.flop_shares()[index]
-    )
-    self._draw_bar(
-      x, right, y - 0.36, "share of time", inspected.time_shares()[index]
-    )
-
-  def _devices(self, stage: placement_lib.StagePlacement) -> str:
-    """Returns the devices of a stage: its first one, and how many others."""
-    count = self._inspected.mesh.axis_size("model") - 1
-    return f"{stage.device} and {count} more" if count else stage.device
-
-  def _draw_bar(
-    self, left: float, right: float, y: float, name: str, share: float
-  ) -> None:
-    self.canvas.text(left, y, name, size=8, color=FAINT)
-    self.canvas.text(right, y, f"{share:.0%}", size=8, align="right")
-    length = right - left
-    for width, color in ((length, _TRACK), (length * share, _BAR)):
-      self.canvas.box((left, y - 0.19), (width, 0.09), color)
-
-  def _draw_neighbours(self, boundary: inspection.Boundary) -> None:
-    """Draws an arrow from one column to the next, or back."""
-    forward = self._span(boundary) > 0
-    column = min(
-      self._column[boundary.source], self._column[boundary.destination]
-    )
-    left = self._left(column) + _WIDTH + 0.06
-    right = left + _GAP - 0.12
-    y = self._bottom + _HEIGHT * (0.62 if forward else 0.3)
-    ends = [(left, y), (right, y)]
-    color = _FORWARD if forward else _BACKWARD
-    self.canvas.arrow(ends if forward else ends[::-1], color, _ARROW)
-    x = (left + right) / 2
-    text = _on_two_lines(boundary)
-    self.canvas.text(x, y + 0.24, text, size=8, color=color, align="center")
-
-  def _draw_lane(
-    self,
-    boundary: inspection.Boundary,
-    lane: int,
-    edge: float,
-    direction: int,
-    color: str,
-  ) -> None:
-    """Draws an arrow around the columns between two that are no neighbours."""
-    shift = 0.16 * lane * direction
-    start = self._left(self._column[boundary.source]) + _WIDTH / 2
-    end = self._left(self._column[boundary.destination]) + _WIDTH / 2
-    # The longer an arrow, the farther out it leaves and arrives: no crossing.
-    start += 0.2 * direction - shift
-    end -= 0.2 * direction - shift
-    y = edge + direction * (_LANE * (lane + 1) - 0.08)
-    points = [(start, edge), (start, y), (end, y), (end, edge)]
-    self.canvas.arrow(points, color, _ARROW, boundary.summary())
+def _draw_arrow(axes: Any, start: int, span: int, text: str) -> None:
+  """Draws half an ellipse, the higher the more columns it spans."""
+  color, marker = (_FORWARD, "v") if span > 0 else (_BACKWARD, "^")
+  middle, radius = start + span / 2, span / 2 - 0.1 * np.sign(span)
+  angles = np.linspace(0, np.pi, 50)
+  xs, ys = middle - radius * np.cos(angles), abs(span) * np.sin(angles)
+  axes.plot(xs, ys, color, marker=marker, markevery=[-1], clip_on=False)
+  axes.text(middle, abs(span), text, color=color, **drawing.ON_WHITE)

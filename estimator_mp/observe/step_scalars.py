@@ -4,7 +4,6 @@ import time
 
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.observe import step_trace, trace_reading
-from estimator_mp.plan import sharding_plan
 
 import tensorflow as tf
 
@@ -22,30 +21,25 @@ class StepScalarsHook(tf.estimator.SessionRunHook):
     were alive at once on device N of the mesh.
   """
 
-  def __init__(
-    self,
-    directory: str,
-    every_steps: int,
-    mesh: mesh_lib.Mesh,
-    is_distributed: bool = False,
-  ):
+  def __init__(self, run_config: tf.estimator.RunConfig, mesh: mesh_lib.Mesh):
     """Makes a hook.
 
     Args:
-      directory: Where the summaries of the run are.
-      every_steps: Steps between two summaries. Those of a session's first ones
-        are no examples of the others.
+      run_config: Where the summaries are, and how many steps are between two.
+        Those of a session's first ones are no examples of the others.
       mesh: The devices.
-      is_distributed: Whether several tasks run a step, which record nothing
-        for a software trace. On GPUs the others' times are of launches.
     """
-    self._directory = directory
-    self._every_steps = every_steps
+    self._directory = run_config.model_dir
+    self._every_steps = run_config.save_summary_steps
     self._mesh = mesh
     run_options = tf.compat.v1.RunOptions
     self._options = run_options(
       trace_level=(
-        run_options.FULL_TRACE if is_distributed else run_options.SOFTWARE_TRACE
+        # The tasks of a cluster record nothing for a software trace. On GPUs
+        # the others' times are of launches.
+        run_options.FULL_TRACE
+        if run_config.master
+        else run_options.SOFTWARE_TRACE
       ),
       output_partition_graphs=True,
     )
@@ -56,8 +50,6 @@ class StepScalarsHook(tf.estimator.SessionRunHook):
   def begin(self) -> None:
     """Reads the plan of the graph."""
     graph = tf.compat.v1.get_default_graph()
-    plan = sharding_plan.get_plan(graph)
-    self._pipeline = None if plan is None else plan.pipeline
     self._global_step = tf.compat.v1.train.get_global_step()
     self._graph = graph
 
@@ -84,11 +76,8 @@ class StepScalarsHook(tf.estimator.SessionRunHook):
       return
     step = int(run_context.session.run(self._global_step))
     metadata = run_values.run_metadata
-    ops = {op.name for op in self._graph.get_operations()}
     try:
-      trace = trace_reading.read_trace(
-        metadata, step, self._mesh, self._pipeline, ops
-      )
+      trace = trace_reading.read_trace(metadata, step, self._mesh, self._graph)
     except ValueError:  # It ran nothing on the mesh: it is no training step.
       return
     writer = tf.compat.v1.summary.FileWriterCache.get(self._directory)
@@ -109,29 +98,17 @@ def with_scalars(
     run_config: Where summaries go, and after how many steps.
     mesh: The devices.
   """
-  hook = StepScalarsHook(
-    run_config.model_dir,
-    run_config.save_summary_steps,
-    mesh,
-    is_distributed=bool(run_config.master),
-  )
+  hook = StepScalarsHook(run_config, mesh)
   return spec._replace(training_hooks=(*spec.training_hooks, hook))
 
 
 def _summary(trace: step_trace.StepTrace) -> tf.compat.v1.Summary:
   """Returns the scalars of a trace."""
-  scalars = {
-    "bubble": trace.bubble,
-    "sent_bytes": trace.total_sent_bytes,
-    **{
-      f"peak_live_bytes/{device}": size
-      for device, size in enumerate(trace.peak_live_bytes)
-    },
-  }
-  value = tf.compat.v1.Summary.Value
-  return tf.compat.v1.Summary(
-    value=[
-      value(tag=f"sharding/{tag}", simple_value=number)
-      for tag, number in scalars.items()
-    ]
-  )
+  found = tf.compat.v1.Summary()
+  for tag, number in (
+    ("bubble", trace.bubble),
+    ("sent_bytes", trace.total_sent_bytes),
+    *((f"peak_live_bytes/{k}", x) for k, x in enumerate(trace.peak_live_bytes)),
+  ):
+    found.value.add(tag=f"sharding/{tag}", simple_value=number)
+  return found

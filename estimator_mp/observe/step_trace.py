@@ -5,6 +5,7 @@ Times are microseconds since the first kernel of the step.
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from estimator_mp import amounts
@@ -179,15 +180,6 @@ class StepTrace:
     start, end = self.extent
     return end - start
 
-  @functools.cached_property
-  def busy_devices(self) -> float:
-    """How many devices were busy on average."""
-    busy = sum(
-      self.makespan * (1 - self.bubble_of(device))
-      for device in range(len(self.devices))
-    )
-    return busy / self.makespan
-
   def bubble_of(self, device: int) -> float:
     """Returns the fraction of the pipeline's time in which a device was idle.
 
@@ -199,33 +191,30 @@ class StepTrace:
   @property
   def bubble(self) -> float:
     """The fraction of the devices' time in which they were idle."""
-    return 1 - self.busy_devices / len(self.devices)
+    count = len(self.devices)
+    return sum(map(self.bubble_of, range(count))) / count
 
   @functools.cached_property
-  def busy_devices_bound(self) -> float:
-    """How many devices the schedule can keep busy if stages are equal.
+  def bubble_bound(self) -> float:
+    """The least bubble that the schedule can have if stages are equal.
 
     Where it splits backward passes, that depends on how long phases take, so it
     is that of phases as long as those that ran, if all did. Without a pipeline,
-    all.
+    0.
     """
     if self.schedule is None:
-      return float(len(self.devices))
-    pipelines = self.num_replicas * self.devices_per_stage
+      return 0.0
     if not self.schedule.splits_backward:
-      return simulation.speed_up_bound(self.schedule) * pipelines
-    times = [
-      sum(span.busy for span in self.spans if span.cell.phase is phase)
-      for phase in self.schedule.phases
-    ]
-    forward, backward, weight = times if all(times) else (1.0, 1.0, 1.0)
-    found = simulation.simulate(self.schedule, forward, backward, weight)
-    return found.speed_up * pipelines
-
-  @property
-  def bubble_bound(self) -> float:
-    """The least bubble that the schedule can have; see `busy_devices_bound`."""
-    return 1 - self.busy_devices_bound / len(self.devices)
+      speed_up = simulation.speed_up_bound(self.schedule)
+    else:
+      times = [
+        sum(span.busy for span in self.spans if span.cell.phase is phase)
+        for phase in self.schedule.phases
+      ]
+      forward, backward, weight = times if all(times) else (1.0, 1.0, 1.0)
+      found = simulation.simulate(self.schedule, forward, backward, weight)
+      speed_up = found.speed_up
+    return 1 - speed_up / self.schedule.num_devices
 
   @property
   def total_sent_bytes(self) -> int:
@@ -319,11 +308,8 @@ def peak(amounts_held: Sequence[tuple[float, float, int]]) -> int:
   """
   changes = [(start, 1, amount) for start, _, amount in amounts_held]
   changes += [(end, 0, -amount) for _, end, amount in amounts_held]
-  total = greatest = 0
-  for _, _, change in sorted(changes):
-    total += change
-    greatest = max(greatest, total)
-  return greatest
+  totals = itertools.accumulate(change for _, _, change in sorted(changes))
+  return max(totals, default=0)
 
 
 def lanes(intervals: Sequence[Interval]) -> list[int]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.observe import (
-  canvas,
   chrome_trace,
+  drawing,
   gantt,
   step_trace,
   trace_reading,
@@ -52,7 +52,7 @@ class TraceHook(traced_steps.TracedSteps):
     """
     super().__init__(steps, self._draw)
     if self._steps:
-      canvas.check_available()
+      drawing.check_available()
     if self._steps and os.path.isfile(directory):
       raise ValueError(
         f"directory={directory!r} is a file, and TraceHook writes into a "
@@ -64,19 +64,14 @@ class TraceHook(traced_steps.TracedSteps):
     self.traces: list[step_trace.StepTrace] = []
 
   def begin(self) -> None:
-    """Finds the graph and its global step."""
-    super().begin()
-    self._graph = tf.compat.v1.get_default_graph()
-
-  def after_create_session(
-    self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
-  ) -> None:
-    """Reads the step that the session starts from.
+    """Finds the graph, its global step and its devices.
 
     Raises:
       ValueError: If there is no pipeline, and no mesh was given.
     """
-    plan = _pipeline_of(self._graph)
+    super().begin()
+    self._graph = tf.compat.v1.get_default_graph()
+    plan = sharding_plan.pipeline_of(self._graph)
     if plan is not None:
       self._mesh = plan.mesh
     if self._mesh is None:
@@ -84,13 +79,10 @@ class TraceHook(traced_steps.TracedSteps):
         "TraceHook found no pipeline in the graph, so it does not know the "
         "devices; give it their mesh: TraceHook(steps, directory, mesh)"
       )
-    super().after_create_session(session, coord)
 
   def _draw(self, step: int, metadata: tf.compat.v1.RunMetadata) -> None:
-    plan = _pipeline_of(self._graph)
-    known = {op.name for op in self._graph.get_operations()}
     assert self._mesh is not None
-    trace = trace_reading.read_trace(metadata, step, self._mesh, plan, known)
+    trace = trace_reading.read_trace(metadata, step, self._mesh, self._graph)
     self.traces.append(trace)
     self._write(trace.summary())
     for path in write_trace(trace, self._directory):
@@ -114,9 +106,3 @@ def write_trace(trace: step_trace.StepTrace, directory: str) -> list[str]:
   with open(paths[-1], "w", encoding="utf-8") as file:
     json.dump(chrome_trace.to_dict(trace), file)
   return paths
-
-
-def _pipeline_of(graph: tf.Graph) -> sharding_plan.PipelinePlan | None:
-  """Returns how a graph runs micro-batches; None if it has none."""
-  plan = sharding_plan.get_plan(graph)
-  return None if plan is None else plan.pipeline

@@ -1,5 +1,6 @@
 """Reading a trace: a StepTrace from what a session returns of a traced step."""
 
+import collections
 from collections.abc import (
   Collection,
   Container,
@@ -29,21 +30,20 @@ def read_trace(
   metadata: tf.compat.v1.RunMetadata,
   global_step: int,
   mesh: mesh_lib.Mesh,
-  plan: sharding_plan.PipelinePlan | None,
-  known_ops: Container[str] = frozenset(),
+  graph: tf.Graph,
 ) -> step_trace.StepTrace:
   """Returns what a step really did.
 
-  The times of ops on a GPU are those in which the host launched them.
+  The times of ops on a GPU are those in which the host launched them. An op
+  that the graph does not have was made by the session's optimizer, and belongs
+  to the cell of what it reads.
 
   Args:
     metadata: The RunMetadata of the step, which ran with
       `RunOptions(trace_level=FULL_TRACE, output_partition_graphs=True)`.
     global_step: The step.
-    mesh: The devices; those of the plan, if there is one.
-    plan: The graph's plan, if it has a pipeline.
-    known_ops: The names of the graph's ops. An op with another name was made
-      by the session's optimizer, and belongs to the cell of what it reads.
+    mesh: The devices; those of the graph's pipeline, if it has one.
+    graph: The graph that the session ran.
 
   Returns:
     The trace.
@@ -52,6 +52,8 @@ def read_trace(
     ValueError: If nothing was recorded on the devices.
   """
   devices = mesh.devices_by_stage
+  plan = sharding_plan.pipeline_of(graph)
+  known_ops = {op.name for op in graph.get_operations()}
   cells = _cells(metadata, plan, known_ops) if plan is not None else {}
   kernels = sorted(
     _kernels(metadata, devices, cells, plan), key=lambda k: (k.start, k.end)
@@ -61,12 +63,15 @@ def read_trace(
       f"step {global_step} has no trace of {', '.join(devices)}; run it with "
       "RunOptions(trace_level=FULL_TRACE, output_partition_graphs=True)"
     )
+  sent_bytes: collections.Counter[tuple[str, str]] = collections.Counter()
+  for sent in sent_tensors(metadata, devices):
+    sent_bytes[sent.source, sent.destination] += sent.num_bytes
   return step_trace.StepTrace(
     global_step,
     devices,
     tuple(kernels),
     plan.schedule if plan is not None else None,
-    _sent_bytes(metadata, devices),
+    sent_bytes,
     tuple(peak_live_bytes(metadata, devices)),
     mesh.axis_size("model"),
   )
@@ -206,32 +211,21 @@ def sent_tensors(
     One transfer per tensor and receiving device; names are those of the
     executed graph. A tensor that a loop sends again counts all of its bytes.
   """
-  made: dict[tuple[str, str, int], int] = {}
+  made: collections.Counter[tuple[str, str, int]] = collections.Counter()
   for device, node in executed_graph.node_stats(metadata):
     for output in node.output:
-      key = (device, node.node_name, output.slot)
-      made[key] = made.get(key, 0) + _tensor_bytes(output.tensor_description)
+      num_bytes = _tensor_bytes(output.tensor_description)
+      made[device, node.node_name, output.slot] += num_bytes
   return [
     placement.Transfer(
       f"{sent.op}:{sent.output}",
       sent.source,
       sent.destination,
-      made.get((sent.source, sent.op, sent.output), 0),
+      made[sent.source, sent.op, sent.output],
     )
     for sent in executed_graph.measured_transfers(metadata.partition_graphs)
     if {sent.source, sent.destination} <= {*devices} and not sent.is_signal
   ]
-
-
-def _sent_bytes(
-  metadata: tf.compat.v1.RunMetadata, devices: Sequence[str]
-) -> dict[tuple[str, str], int]:
-  """Returns the bytes of tensors that the devices sent each other."""
-  found: dict[tuple[str, str], int] = {}
-  for sent in sent_tensors(metadata, devices):
-    pair = (sent.source, sent.destination)
-    found[pair] = found.get(pair, 0) + sent.num_bytes
-  return found
 
 
 def _tensor_bytes(description: Any) -> int:

@@ -10,12 +10,16 @@ executed, and they are compared with the plan.
 import collections
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from estimator_mp import devices, notices
 from estimator_mp.graph import op_types
 from estimator_mp.observe import executed_graph
 
 import tensorflow as tf
+
+# The types of ops, and the devices that they were placed on, by their names.
+_Plan: TypeAlias = Mapping[str, tuple[str, str]]
 
 
 class PlacementError(RuntimeError):
@@ -37,38 +41,26 @@ class DeviceContents:
   op_types: Mapping[str, int]
 
 
-@dataclasses.dataclass(frozen=True)
-class PlannedOp:
-  """Where an op was placed.
+def planned_devices(graph: tf.Graph) -> _Plan:
+  """Returns the type and device of every op that has one, by the op's name.
 
-  Attributes:
-    type: The op's type, such as "MatMul".
-    device: A device name, which may be partial ("/job:worker").
-  """
-
-  type: str
-  device: str
-
-
-def planned_devices(graph: tf.Graph) -> dict[str, PlannedOp]:
-  """Returns the plan for every op that has a device, by the op's name.
-
-  Those that only hand on a tensor into a branch, or around a loop, are left
-  out: a session moves them to where that is made, or read.
+  A device's name may be partial ("/job:worker"). Ops that only hand on a tensor
+  into a branch, or around a loop, are left out: a session moves them to where
+  that is made, or read.
 
   Args:
     graph: A graph.
   """
   moved = op_types.V1_CONTROL_FLOW - op_types.MERGES
   return {
-    op.name: PlannedOp(op.type, op.device)
+    op.name: (op.type, op.device)
     for op in graph.get_operations()
     if op.device and op.type not in moved
   }
 
 
 def check_placement(
-  plan: Mapping[str, PlannedOp],
+  plan: _Plan,
   partition_graphs: Iterable[tf.compat.v1.GraphDef],
 ) -> int:
   """Compares a plan with what a session executed.
@@ -91,13 +83,13 @@ def check_placement(
   compared = 0
   for partition in partitions:
     for node in partition.node:
-      planned = plan.get(node.name)
-      if planned is None or planned.type != node.op:
+      op_type, device = plan.get(node.name, ("", ""))
+      if op_type != node.op:
         continue
       compared += 1
-      if not _is_part_of(planned.device, node.device):
+      if not _is_part_of(device, node.device):
         raise PlacementError(
-          f"op {node.name!r} ({node.op}) was placed on {planned.device} but "
+          f"op {node.name!r} ({node.op}) was placed on {device} but "
           f"ran on {node.device}; use "
           "config=estimator_mp.run_config(...), which turns soft placement "
           "off and makes the mesh's devices exist"
@@ -108,7 +100,8 @@ def check_placement(
 
 
 def _why_nothing_was_compared(
-  plan: Mapping[str, PlannedOp], partitions: Sequence[tf.compat.v1.GraphDef]
+  plan: _Plan,
+  partitions: Sequence[tf.compat.v1.GraphDef],
 ) -> str:
   """Returns the text of the error: a check of nothing has shown nothing."""
   if not plan:
@@ -154,23 +147,19 @@ def contents_of_devices(
   Returns:
     Contents by canonical device name.
   """
-  counts: dict[str, collections.Counter[str]] = collections.defaultdict(
-    collections.Counter
-  )
-  variables: dict[str, dict[str, int]] = collections.defaultdict(dict)
+  found: dict[str, tuple[collections.Counter[str], dict[str, int]]] = {}
   for partition in partition_graphs:
     for node in partition.node:
       device = devices.canonical_device(node.device)
-      counts[device][node.op] += 1
+      types, variables = found.setdefault(device, (collections.Counter(), {}))
+      types[node.op] += 1
       if node.op in op_types.VARIABLES:
-        variables[device][node.name] = _bytes_of_variable(node)
+        variables[node.name] = _bytes_of_variable(node)
   return {
     device: DeviceContents(
-      variables=tuple(sorted(variables[device])),
-      variable_bytes=sum(variables[device].values()),
-      op_types=dict(types),
+      tuple(sorted(variables)), sum(variables.values()), dict(types)
     )
-    for device, types in sorted(counts.items())
+    for device, (types, variables) in sorted(found.items())
   }
 
 
@@ -204,7 +193,7 @@ class PlacementVerificationHook(tf.estimator.SessionRunHook):
     self._say = say
     self.observed: dict[str, DeviceContents] = {}
     self.transfers: tuple[executed_graph.MeasuredTransfer, ...] = ()
-    self._plan: dict[str, PlannedOp] = {}
+    self._plan: _Plan = {}
     self._verified = False
 
   def begin(self) -> None:

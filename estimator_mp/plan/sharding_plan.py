@@ -114,6 +114,16 @@ def get_plan(graph: tf.Graph) -> ShardingPlan | None:
   return _plans.get(graph)
 
 
+def pipeline_of(graph: tf.Graph) -> PipelinePlan | None:
+  """Returns how a graph runs micro-batches; None if it has none.
+
+  Args:
+    graph: The graph.
+  """
+  plan = get_plan(graph)
+  return None if plan is None else plan.pipeline
+
+
 def record_placement(placement: placement_lib.Placement) -> None:
   """Attaches a placement to the default graph, for `get_placement`.
 

@@ -4,6 +4,7 @@ It is plain data, for `inspect`; ops and tensors go by their names.
 """
 
 import dataclasses
+import functools
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -125,6 +126,12 @@ class SplitPlan:
     """The bytes that are sent in a training step."""
     return sum(found.num_bytes for found in self.sent)
 
+  @functools.cached_property
+  def slots(self) -> list[SplitVariable]:
+    """Those variables that are under the name of another one, as slots are."""
+    names = {x.name for x in self.variables}
+    return [x for x in self.variables if _is_slot(x.name, names)]
+
   def to_dict(self) -> dict[str, Any]:
     """Returns everything for JSON."""
     return {
@@ -137,8 +144,7 @@ class SplitPlan:
     """Returns lines for people: variables, then what is sent, and what for."""
     if not self.variables:
       return ["no variable is split over the model axis"]
-    names = {x.name for x in self.variables}
-    slots = [x for x in self.variables if _is_slot(x.name, names)]
+    slots = self.slots
     rows = [("variable", "shape", "axis", "shards", "bytes")]
     rows += [
       (

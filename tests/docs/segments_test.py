@@ -6,7 +6,7 @@ import re
 import textwrap
 
 import estimator_mp
-from estimator_mp.observe import canvas
+from estimator_mp.observe import drawing
 from tests.docs import guide_case, guides
 from tests.estimator_mp import parts
 from tools import draw_segments
@@ -56,7 +56,7 @@ class SegmentsTest(guide_case.GuideCase):
     self.assertEqual(drawn.read_bytes()[1:4], b"PNG")
     self.assertTrue((_ROOT / "docs/pictures/segments.png").exists())
     self.assertIn("pictures/segments.png", guides.read("docs/pipeline.md"))
-    canvas.check_available()
+    drawing.check_available()
 
   def test_a_segment_begins_when_all_micro_batches_have_ended_the_last(self):
     three, one = draw_segments.CASES.values()

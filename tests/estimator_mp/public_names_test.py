@@ -10,7 +10,8 @@ from unittest import mock
 import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.cli import progress, run_inspect
-from estimator_mp.observe import trace_hook
+from estimator_mp.config import placement
+from estimator_mp.observe import inspection, trace_hook
 from model_fns import datasets
 from tests import tiers
 
@@ -95,12 +96,19 @@ class ExtraTest(absltest.TestCase):
         trace_hook.TraceHook([1], self.create_tempdir().full_path)
 
   def test_picture_of_a_placement(self):
+    stage = placement.StagePlacement(0, "/device:CPU:0", ("dense",), 1, 4)
+    inspected = inspection.Inspection(
+      "net",
+      estimator_mp.Mesh.create("stage:1"),
+      placement.Placement((stage,), {}),
+      (inspection.StageCosts(1, 1.0, 4, 4),),
+      (),
+    )
     with (
-      mock.patch.object(run_inspect.placement_picture, "dot", return_value=""),
       mock.patch.dict(sys.modules, {"matplotlib": None}),
       self.assertRaisesRegex(ValueError, f"needs matplotlib .*; {_EXTRA}, or "),
     ):
-      run_inspect.write(mock.MagicMock(to_dict=dict), "out")
+      run_inspect.write(inspected, "out")
 
 
 if __name__ == "__main__":

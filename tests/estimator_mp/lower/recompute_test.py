@@ -47,11 +47,7 @@ def _trace(config, examples):
     metadata,
   )
   return trace_reading.read_trace(
-    metadata,
-    1,
-    config.create_mesh(),
-    sharding_plan.get_plan(program.graph).pipeline,
-    {op.name for op in program.graph.get_operations()},
+    metadata, 1, config.create_mesh(), program.graph
   )
 
 

@@ -142,14 +142,14 @@ class PlacementVerificationTest(parameterized.TestCase):
     ),
     (
       "no_partition_graphs",
-      {"x": verification.PlannedOp("Mul", "/device:CPU:0")},
+      {"x": ("Mul", "/device:CPU:0")},
       "the step returned no partition graphs; run it with "
       "tf.compat.v1.RunOptions(output_partition_graphs=True)",
       [],
     ),
     (
       "no_placed_op_ran",
-      {"x": verification.PlannedOp("Mul", "/device:CPU:0")},
+      {"x": ("Mul", "/device:CPU:0")},
       "the step ran none of the 1 placed ops, such as 'x'; verify a step that "
       "does, such as one of train_op",
     ),

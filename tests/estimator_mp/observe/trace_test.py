@@ -68,7 +68,6 @@ class StepTraceTest(parameterized.TestCase):
     self.assertEqual([span.busy for span in trace.spans], [40, 50])
     self.assertEqual(trace.busy_intervals(0), [(10, 40), (50, 60)])
     self.assertEqual(trace.makespan, 100)
-    self.assertAlmostEqual(trace.busy_devices, 0.9)
     self.assertAlmostEqual(trace.bubble, 0.55)
 
   def test_without_pipeline_all_kernels_count(self):
@@ -276,7 +275,6 @@ def _trace_as_simulated(*arguments):
     tf.compat.v1.train.create_global_step()
     train_op = _record_pipeline(*arguments)
     metadata = _metadata_of_step(train_op, arguments[1])
-    known = {op.name for op in graph.get_operations()}
     plan = sharding_plan.get_plan(graph).pipeline
   timeline = simulation.simulate(plan.schedule, 100, 200, 100)
   (cells,) = plan.cells
@@ -287,7 +285,7 @@ def _trace_as_simulated(*arguments):
     return (timeline.starts[cell], timeline.ends[cell]) if cell else (0, 0)
 
   _set_times(metadata, times)
-  found = trace_reading.read_trace(metadata, 1, plan.mesh, plan, known)
+  found = trace_reading.read_trace(metadata, 1, plan.mesh, graph)
   return found, timeline
 
 
@@ -423,7 +421,7 @@ class TraceHookTest(parameterized.TestCase):
       ValueError, "step 3 has no trace of /device:CPU:0"
     ):
       mesh = estimator_mp.Mesh.create("stage:1", ["/cpu:0"])
-      trace_reading.read_trace(tf.compat.v1.RunMetadata(), 3, mesh, None)
+      trace_reading.read_trace(tf.compat.v1.RunMetadata(), 3, mesh, tf.Graph())
 
   def test_no_mesh(self):
     with tf.Graph().as_default():
