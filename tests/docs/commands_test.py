@@ -93,7 +93,7 @@ class CommandsTest(guide_case.GuideCase):
         (
           "moe",
           r"slice +decoder/layer_1/.*/experts/one_hot:0",
-          "<!-- decoder/layer_1/feed_forward/experts/einsum/Einsum -->",
+          "<!-- decoder/layer_1/feed_forward/experts/one_hot -->",
         ),
         (
           "two_tower",
