@@ -354,8 +354,7 @@ class Partitioner:
       {*self._backward, *filter(graph_reads.is_of_gradient, self.step.ops)},
       config.memory_limit,
       lambda write: (
-        config.initial_values == "by_shard"
-        or max(map(shapes.tensor_bytes, write.inputs), default=0)
+        max(map(shapes.tensor_bytes, write.inputs), default=0)
         > config.plain_initial_bytes
       ),
       # What has a seed as its input draws the same wherever it is.

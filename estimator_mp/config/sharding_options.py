@@ -155,12 +155,10 @@ class ShardingOptions:
       (Naumov et al., 2019, arXiv:1906.00091).
     gathers: "allow" gathers a split tensor for an op that has no rule for it,
       and lists it; with "error" that is an error.
-    initial_values: "plain" starts a split variable from slices of the plain
-      model's initial value, as long as that has at most `plain_initial_bytes`;
-      "by_shard" draws each shard by itself, from a seed that follows from name
-      and shard, so that no device makes a whole one.
-    plain_initial_bytes: Maximum size of a variable that "plain" initializes
-      whole. A larger one is drawn by shard.
+    plain_initial_bytes: Maximum size of a split variable that starts from
+      slices of the plain model's initial value. Each shard of a larger one
+      draws by itself, from a seed that follows from name and shard, so that no
+      device makes a whole one; with 0 all do.
     export_shards: Whether a SavedModel keeps the split, for serving on as many
       devices. By default it is the plain model's, which any server loads.
 
@@ -211,7 +209,6 @@ class ShardingOptions:
 
   split: Any = MODEL_AXIS(split_rules.AUTO)
   gathers: str = MODEL_AXIS("allow", choices=("allow", "error"))
-  initial_values: str = MODEL_AXIS("plain", choices=("plain", "by_shard"))
   plain_initial_bytes: options.Bytes = MODEL_AXIS(256 * 2**20)
   export_shards: bool = MODEL_AXIS(False)
 

@@ -50,7 +50,6 @@ _IMAGES = Entry(
     "gradient_accumulation_steps": _KNOWN_LOSS,
     "batch_norm": _KNOWN_LOSS,
     "batch_axis": _NO_TABLES,
-    "initial_values": _NO_TABLES,
     "plain_initial_bytes": _NO_TABLES,
   },
   choices={"schedule": ("none", "gpipe", "1f1b", "zb1p", "zb2p", "auto")},

@@ -45,7 +45,6 @@ CONFIGS: tuple[tuple[str, dict[str, Any]], ...] = (
       "mesh": "data:2,model:2",
       "split": (("^ffn/", 1), ("^table$", "mod"), (".*", None)),
       "gathers": "error",
-      "initial_values": "by_shard",
       "plain_initial_bytes": 0,
       "export_shards": True,
     },

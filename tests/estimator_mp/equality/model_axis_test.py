@@ -84,16 +84,16 @@ class InitialValuesTest(parameterized.TestCase):
     return program.variables()["table"]
 
   def test_each_shard_draws_numbers_of_its_own(self):
-    table = self._table(11, initial_values="by_shard")
+    table = self._table(11, plain_initial_bytes=0)
     first, second = np.split(table, 2)
     self.assertLess(np.mean(first == second), 1e-3)
     for half in (first, second):
       # Cut off at two standard deviations.
       self.assertAlmostEqual(np.std(half), 0.88 * 0.5, delta=0.01)
       self.assertAlmostEqual(np.mean(half), 0.0, delta=0.02)
-    again = self._table(11, initial_values="by_shard")
+    again = self._table(11, plain_initial_bytes=0)
     np.testing.assert_array_equal(again, table)
-    other = self._table(12, initial_values="by_shard")
+    other = self._table(12, plain_initial_bytes=0)
     self.assertLess(np.mean(other == table), 1e-3)
 
   @parameterized.named_parameters(

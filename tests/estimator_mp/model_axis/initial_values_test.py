@@ -96,20 +96,20 @@ class InitialValuesTest(parameterized.TestCase):
   @parameterized.named_parameters(*_NETS)
   def test_each_shard_draws_its_own(self, net):
     """No op makes the whole value, and no shard's numbers are another's."""
-    shards, largest = _initial(net, initial_values="by_shard")
+    shards, largest = _initial(net, plain_initial_bytes=0)
     self.assertEqual(
       [shard.shape for shard in shards], [(20, 6), (20, 5), (20, 5)]
     )
     self.assertEqual(largest, 20 * 6)
     numbers = np.concatenate([shard.ravel() for shard in shards])
     self.assertLen(set(numbers.tolist()), numbers.size)
-    again, _ = _initial(net, initial_values="by_shard")
+    again, _ = _initial(net, plain_initial_bytes=0)
     for one, other in zip(shards, again, strict=True):
       np.testing.assert_array_equal(one, other)
 
   @parameterized.named_parameters(tiers.sample(_NETS))
   def test_they_are_spread_as_the_plain_ones(self, net):
-    shards, _ = _initial(net, initial_values="by_shard")
+    shards, _ = _initial(net, plain_initial_bytes=0)
     plain, _ = _initial(net)
     ours, theirs = np.concatenate(shards, 1), np.concatenate(plain, 1)
     self.assertAlmostEqual(ours.std() / theirs.std(), 1.0, delta=0.15)
@@ -118,7 +118,7 @@ class InitialValuesTest(parameterized.TestCase):
 
   @parameterized.named_parameters(tiers.sample(_NETS))
   def test_a_variable_that_is_too_large_is_drawn_by_shard(self, net):
-    by_shard, _ = _initial(net, initial_values="by_shard")
+    by_shard, _ = _initial(net, plain_initial_bytes=0)
     too_large, _ = _initial(net, plain_initial_bytes=20 * 16 * 4 - 1)
     for one, other in zip(by_shard, too_large, strict=True):
       np.testing.assert_array_equal(one, other)
