@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 from estimator_mp.cluster import layout
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.gpus import logical, memory
 
 import tensorflow as tf
 
@@ -118,52 +117,27 @@ def of_own_mesh(names: Sequence[str]) -> tuple[str, ...]:
   return tuple(str(own.make_merged_spec(x).to_string()) for x in specs)
 
 
-def num_local_gpus() -> int:
-  """Returns how many GPUs TensorFlow sees on this machine."""
-  return len(tf.config.list_physical_devices("GPU"))
+def logical_gpus() -> list[list[float]]:
+  """Returns the megabytes of the logical GPUs of each GPU of this machine.
 
-
-def logical_gpus(
-  names: Sequence[str], logical_gpu_bytes: int | None
-) -> tuple[int, ...]:
-  """Returns how many logical GPUs each GPU of this machine has to be.
-
-  Args:
-    names: Canonical device names.
-    logical_gpu_bytes: The memory of each; None if there are to be none.
-
-  Returns:
-    Empty if there are as many GPUs as the names say, or no GPU is named.
-
-  Raises:
-    ValueError: If there is no GPU at all, or the memory does not suffice; or if
-      a device belongs to another process, which has GPUs of its own.
+  Those are what the program has told TensorFlow, by
+  `tf.config.set_logical_device_configuration`; none of a GPU that is one.
   """
-  if logical_gpu_bytes is None:
-    return ()
-  specs = [tf.compat.v1.DeviceSpec.from_string(name) for name in names]
-  indices = [x.device_index for x in specs if x.device_type == "GPU"]
-  gpus = num_local_gpus()
-  remote = [name for name in names if not is_local(name)]
-  if remote:
-    raise ValueError(
-      f"logical_gpu_bytes={logical_gpu_bytes} divides the GPUs of one process, "
-      f"but {remote[0]} belongs to a cluster; leave it out"
-    )
-  if not gpus:
-    raise ValueError(
-      f"logical_gpu_bytes={logical_gpu_bytes} makes several GPUs of one, but "
-      "this machine has none; leave it out"
-    )
-  needed = max(indices, default=-1) + 1
-  if needed <= gpus:
-    return ()
-  return logical.shares(needed, gpus, logical_gpu_bytes, memory.bytes_of_gpus())
+  return [
+    [
+      x.memory_limit
+      for x in tf.config.get_logical_device_configuration(gpu) or ()
+    ]
+    for gpu in tf.config.list_physical_devices("GPU")
+  ]
 
 
-def discover_devices(
-  axes: Mapping[str, int], logical_gpu_bytes: int | None = None
-) -> tuple[str, ...]:
+def num_local_gpus() -> int:
+  """Returns how many GPUs TensorFlow has on this machine, logical ones too."""
+  return sum(len(limits) or 1 for limits in logical_gpus())
+
+
+def discover_devices(axes: Mapping[str, int]) -> tuple[str, ...]:
   """Returns devices for a mesh: GPUs, or else virtual CPUs.
 
   They are those of this machine, or of all tasks that hold the mesh if
@@ -175,15 +149,12 @@ def discover_devices(
 
   Args:
     axes: The size of each axis.
-    logical_gpu_bytes: The memory of each logical GPU, if several may be on one
-      GPU where there are too few; None if not.
 
   Returns:
     Canonical device names.
 
   Raises:
-    ValueError: If there are GPUs, but too few, or TF_CONFIG is malformed; or as
-      for `logical_gpus`.
+    ValueError: If there are GPUs, but too few, or TF_CONFIG is malformed.
   """
   cluster = tasks_lib.from_environment()
   tasks = cluster.mesh_tasks if cluster is not None else ()
@@ -193,13 +164,8 @@ def discover_devices(
   gpus = num_local_gpus()
   if tasks:
     kind = "GPU" if gpus else "CPU"
-    remote = layout.device_names(axes, tasks, kind, gpus or None)
-    logical_gpus(remote, logical_gpu_bytes)
-    return remote
+    return layout.device_names(axes, tasks, kind, gpus or None)
   count = math.prod(axes.values())
-  names = [f"/device:GPU:{i}" for i in range(count)]
-  if logical_gpus(names, logical_gpu_bytes):
-    return tuple(names)
   if not gpus:
     return tuple(f"/device:CPU:{i}" for i in range(count))
   if gpus < count:
@@ -208,15 +174,14 @@ def discover_devices(
       cpus[2:-1] = ["..."]
     raise ValueError(
       f"the mesh needs {count} devices, but this machine has {gpus} GPU(s); "
-      "use a smaller mesh, or logical_gpu_bytes=..., which makes several of a "
-      f"GPU, or name the devices yourself: devices={','.join(cpus)}"
+      "use a smaller mesh, or tf.config.set_logical_device_configuration, which "
+      "makes several of a GPU, or name the devices yourself: "
+      f"devices={','.join(cpus)}"
     )
-  return tuple(names)
+  return tuple(f"/device:GPU:{i}" for i in range(count))
 
 
-def check_local_devices_exist(
-  devices: Sequence[str], logical_gpu_bytes: int | None = None
-) -> None:
+def check_local_devices_exist(devices: Sequence[str]) -> None:
   """Raises if a device of this process can never exist.
 
   CPUs always can, because their number is a setting. Devices of other tasks
@@ -224,14 +189,12 @@ def check_local_devices_exist(
 
   Args:
     devices: Canonical device names.
-    logical_gpu_bytes: As for `discover_devices`.
 
   Raises:
     ValueError: If a GPU index is out of range, or the type is neither CPU nor
-      GPU; or as for `logical_gpus`.
+      GPU.
   """
-  logical_ones = logical_gpus(devices, logical_gpu_bytes)
-  num_gpus = sum(logical_ones) or num_local_gpus()
+  num_gpus = num_local_gpus()
   for device in filter(is_local, devices):
     kind = device_type(device)
     index = tf.compat.v1.DeviceSpec.from_string(device).device_index

@@ -45,12 +45,7 @@ class Mesh:
   devices: tuple[str, ...]
 
   @classmethod
-  def create(
-    cls,
-    spec: str,
-    devices: Sequence[str] | None = None,
-    logical_gpu_bytes: int | None = None,
-  ) -> "Mesh":
+  def create(cls, spec: str, devices: Sequence[str] | None = None) -> "Mesh":
     """Returns a mesh, with its devices checked.
 
     Args:
@@ -60,9 +55,6 @@ class Mesh:
       devices: Device names, as many as the product of the sizes, the last
         axis varying fastest. None or empty: this machine's GPUs if it has
         any, otherwise that many virtual CPU devices.
-      logical_gpu_bytes: The memory of each logical GPU, if a mesh of more GPUs
-        than there are is to have several on one; None if not. Sessions need
-        the settings of `estimator_mp.run_config` for it.
 
     Returns:
       The mesh.
@@ -70,13 +62,12 @@ class Mesh:
     Raises:
       ValueError: If the text is malformed, the sizes do not multiply to the
         number of devices, a device occurs twice, a device cannot exist on
-        this machine, its memory does not suffice, or TF_CONFIG is malformed.
+        this machine, or TF_CONFIG is malformed.
     """
     axes = parse_axes(spec)
     size = math.prod(axes.values())
     if not devices:
-      found = devices_lib.discover_devices(axes, logical_gpu_bytes)
-      return cls(axes, found)
+      return cls(axes, devices_lib.discover_devices(axes))
     names = devices_lib.of_own_mesh(
       [devices_lib.canonical_device(name) for name in devices]
     )
@@ -93,7 +84,7 @@ class Mesh:
           f"device {name} is given twice; each position of mesh {spec!r} "
           "needs a device of its own"
         )
-    devices_lib.check_local_devices_exist(names, logical_gpu_bytes)
+    devices_lib.check_local_devices_exist(names)
     return cls(axes, names)
 
   def __str__(self) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 from compat.private import graph_reads
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.gpus import logical
 from estimator_mp.graph import op_types
 
 import tensorflow as tf
@@ -149,7 +148,6 @@ def _exists(device: str, session_config: tf.compat.v1.ConfigProto) -> bool:
     return True
   has: int = session_config.device_count.get("CPU", 1)
   if spec.device_type == "GPU":
-    gpus = logical.count(session_config.gpu_options)
-    has = devices.num_local_gpus() if gpus is None else gpus
+    has = devices.num_local_gpus()
   index: int = spec.device_index or 0
   return index < has

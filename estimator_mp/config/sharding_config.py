@@ -62,7 +62,7 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
     With virtual stages, its stage axis goes several times over the devices, as
     the schedule says.
     """
-    mesh = mesh_lib.Mesh.create(self.mesh, self.devices, self.logical_gpu_bytes)
+    mesh = mesh_lib.Mesh.create(self.mesh, self.devices)
     schedule = self.create_schedule()
     if schedule.num_virtual_stages == 1:
       return mesh

@@ -28,8 +28,6 @@ BatchAxis: TypeAlias = tuple[str, int | None]
 HALF_PRECISIONS = ("float16", "bfloat16")
 # Between processes; `replicas.horovod` does it, and not the replicas here.
 HOROVOD = "horovod"
-# TensorFlow counts the memory of logical GPUs in these.
-_LEAST_GPU_BYTES = 2**20
 
 MESH = options.Group("Sharding: the mesh")
 PIPELINE = options.Group("Sharding: micro-batches")
@@ -64,10 +62,6 @@ class ShardingOptions:
       estimates from FLOPs and bytes.
     verify_placement: Whether the first step of a session checks that each op
       ran on its planned device.
-    logical_gpu_bytes: Memory of each logical GPU, such as 2GiB, if the mesh
-      needs more GPUs than this machine has: `run_config` then divides each GPU
-      into several devices. They are for checks, and compute in turns. By
-      default too few GPUs are an error.
     num_micro_batches: Number of slices of a training batch, which flow through
       the stages so that these work at the same time. Gradients and loss are
       those of the whole batch.
@@ -175,7 +169,6 @@ class ShardingOptions:
   memory_limit: options.Bytes | None = MESH(None, 1)
   measured_costs: Any = MESH(None)
   verify_placement: bool = MESH(True)
-  logical_gpu_bytes: options.Bytes | None = MESH(None, _LEAST_GPU_BYTES)
 
   num_micro_batches: int = PIPELINE(1, 1)
   schedule: str = PIPELINE("1f1b", choices=orders.NAMES)

@@ -12,7 +12,6 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.config import sharding_options
-from estimator_mp.gpus import logical
 from estimator_mp.plan import sharding_plan
 from estimator_mp.session import distribution
 
@@ -203,8 +202,7 @@ def run_config(
   - Hard placement (`allow_soft_placement=False`): an op that cannot run where
     it was placed is an error, not a silent move to the first device.
   - As many CPU devices as the mesh names.
-  - Several logical GPUs on each GPU, if the mesh needs more than there are and
-    the configuration's `logical_gpu_bytes` says so.
+  - The logical GPUs of `tf.config.set_logical_device_configuration`.
   - In a cluster, filters for devices that let a session wait for the tasks of
     the mesh, and for parameter servers, but for no others; and, where one mesh
     spans the tasks, variables that no other session sees.
@@ -233,10 +231,9 @@ def run_config(
 
   Raises:
     ValueError: If `config` is not a ShardingConfig, there is a distribution
-      strategy, logical GPUs are needed and `session_config` divides GPUs, or
-      the input's position is to be saved though each process has an input of
-      its own, or batches are prefetched. When training begins: if the graph was
-      never sharded.
+      strategy, or the input's position is to be saved though each process has
+      an input of its own, or batches are prefetched. When training begins: if
+      the graph was never sharded.
   """
   given = run_config_kwargs.pop("session_config", None)
   kind = tf.estimator.RunConfig
@@ -324,7 +321,7 @@ def _check_no_conflict(
     needs = _num_devices(mesh, kind)
     if kind == "GPU" and all(map(devices.is_local, mesh.devices)):
       # What is counted are those of this machine, not logical ones of them.
-      needs = min(needs, devices.num_local_gpus())
+      needs = min(needs, len(devices.logical_gpus()))
     if kind in session.device_count and session.device_count[kind] < needs:
       raise ValueError(
         f"the Estimator's session_config has device_count={{{kind!r}: "
@@ -372,10 +369,11 @@ def session_config(
   # What is beside a cluster has a device for each position of its mesh.
   cpus = devices.num_virtual_cpus(mesh.on_this_machine().devices)
   proto.device_count["CPU"] = max(proto.device_count.get("CPU", 1), cpus)
-  counts = devices.logical_gpus(mesh.devices, config.logical_gpu_bytes)
-  if config.logical_gpu_bytes is not None and counts:
-    logical.set_up(proto.gpu_options, counts, config.logical_gpu_bytes)
-    logical.set_up_eager_runtime(counts, config.logical_gpu_bytes)
+  divided, limits = proto.gpu_options.experimental, devices.logical_gpus()
+  if any(limits) and not divided.virtual_devices:
+    # The eager runtime has the same ones, and shares their memory.
+    for of_gpu in limits:
+      divided.virtual_devices.add(memory_limit_mb=of_gpu)
   proto.inter_op_parallelism_threads = _num_threads(
     proto.inter_op_parallelism_threads, mesh
   )

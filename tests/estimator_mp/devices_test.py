@@ -4,6 +4,7 @@ from unittest import mock
 
 from estimator_mp import devices
 
+import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 _WORKER = "/job:worker/task:1/device:GPU:2"
@@ -64,14 +65,25 @@ class MachineTest(parameterized.TestCase):
       with self.assertRaisesRegex(
         ValueError,
         r"needs 3 devices, but this machine has 2 GPU\(s\); use a smaller mesh"
-        r", or logical_gpu_bytes=\.\.\., which makes several of a GPU, or name "
-        r"the devices yourself: devices=/cpu:0,/cpu:1,/cpu:2$",
+        r", or tf\.config\.\w+, which makes several of a GPU, or name the "
+        r"devices yourself: devices=/cpu:0,/cpu:1,/cpu:2$",
       ):
         devices.discover_devices({"stage": 3})
       with self.assertRaisesRegex(
         ValueError, r"devices=/cpu:0,/cpu:1,\.\.\.,/cpu:99$"
       ):
         devices.discover_devices({"data": 50, "stage": 2})
+
+  def test_logical_gpus_are_what_tensorflow_was_told(self):
+    limit = tf.config.LogicalDeviceConfiguration(1024)
+    told = {"first": [limit, limit], "second": None}
+    with mock.patch.multiple(
+      tf.config,
+      list_physical_devices=lambda kind: [*told],
+      get_logical_device_configuration=told.get,
+    ):
+      self.assertEqual(devices.logical_gpus(), [[1024, 1024], []])
+      self.assertEqual(devices.num_local_gpus(), 3)
 
   @parameterized.parameters(
     ("/device:TPU:0", "device /device:TPU:0 has type TPU; a mesh is made of "),

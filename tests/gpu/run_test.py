@@ -10,15 +10,12 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp import devices
-from estimator_mp.gpus import logical, memory
 from tests import tiers
 from tests.gpu import cases as cases_lib
 from tests.gpu import run, trial
 
 import tensorflow as tf
 from absl.testing import absltest, flagsaver, parameterized
-
-_GIB = 2**30
 
 
 class TrialTest(parameterized.TestCase):
@@ -65,14 +62,29 @@ class CasesTest(parameterized.TestCase):
   def test_each_is_a_configuration_of_six_logical_gpus(self, name):
     """The same ones in all sessions: a process makes them once."""
     case = cases_lib.CASES[name]
-    with (
-      mock.patch.object(devices, "num_local_gpus", lambda: 2),
-      mock.patch.object(memory, "bytes_of_gpus", lambda: (8 * _GIB,) * 2),
-    ):
-      config = trial.config_of(case, "GPU", 2 * _GIB)
+    limits = [[2048.0] * 3] * 2
+    with mock.patch.object(devices, "logical_gpus", lambda: limits):
+      config = trial.config_of(case, "GPU")
       session = estimator_mp.run_config(config).session_config
     self.assertFalse(session.allow_soft_placement)
-    self.assertEqual(logical.count(session.gpu_options), trial.NUM_DEVICES)
+    made = session.gpu_options.experimental.virtual_devices
+    self.assertEqual([[*x.memory_limit_mb] for x in made], limits)
+
+  def test_cards_that_are_too_few_are_divided(self):
+    set_to = self.enter_context(
+      mock.patch.object(tf.config, "set_logical_device_configuration")
+    )
+    for cards, expected in ((4, [2, 2, 1, 1]), (6, [])):
+      set_to.reset_mock()
+      names = [f"card {card}" for card in range(cards)]
+      with mock.patch.object(
+        tf.config, "list_physical_devices", lambda _, names=names: names
+      ):
+        trial.divide_cards(2**31)
+      made = [call.args for call in set_to.call_args_list]
+      self.assertEqual([len(limits) for _, limits in made], expected)
+      for _, limits in made:
+        self.assertEqual({x.memory_limit for x in limits}, {2048})
 
   def test_why_one_is_left_out(self):
     nccl, cnn = (

@@ -101,11 +101,26 @@ def why_left_out(case, kind, stand_ins=()):
   return f"{missing[0]} is a stand-in here" if missing else ""
 
 
+def divide_cards(num_bytes):
+  """Makes as many logical GPUs of too few cards as the cases need.
+
+  Args:
+    num_bytes: The memory of each.
+  """
+  cards = tf.config.list_physical_devices("GPU")
+  if len(cards) >= NUM_DEVICES:
+    return
+  limit = tf.config.LogicalDeviceConfiguration(num_bytes / 2**20)
+  for place, card in enumerate(cards):
+    count = len(range(place, NUM_DEVICES, len(cards)))
+    tf.config.set_logical_device_configuration(card, [limit] * count)
+
+
 def devices_for(mesh, kind):
   """Returns names of devices for a mesh.
 
-  In a process, logical GPUs are made once. So the last one is always of a mesh,
-  and all sessions make as many; and two are of two cards where there are two.
+  The last one is always of a mesh, so that two are of two cards where there are
+  two.
   """
   size = estimator_mp.ShardingConfig(mesh, _cpus(mesh)).create_mesh().size
   if kind == "CPU":
@@ -121,13 +136,11 @@ def _cpus(mesh):
   return tuple(f"/cpu:{i}" for i in range(int(np.prod([*map(int, axes)]))))
 
 
-def config_of(case, kind, logical_gpu_bytes):
+def config_of(case, kind):
   """Returns the ShardingConfig of a case on devices of a type."""
   options = dict(case.options)
   if case.by_rules:
     options["placement"] = cases_lib.model_of(case).rules
-  if kind == "GPU":
-    options["logical_gpu_bytes"] = logical_gpu_bytes
   return estimator_mp.ShardingConfig(
     case.mesh, devices_for(case.mesh, kind), **options
   )
@@ -139,10 +152,11 @@ class Tryer:
   def __init__(self, folder, kind, logical_gpu_bytes=2**31, stand_ins=()):
     self._folder = folder
     self._kind = kind
-    self._logical_gpu_bytes = logical_gpu_bytes
     self._stand_ins = stand_ins
     self._plain = functools.cache(self._plain_run)
     tf.config.experimental.enable_tensor_float_32_execution(False)
+    if kind == "GPU":
+      divide_cards(logical_gpu_bytes)
 
   def __call__(self, name, case):
     """Returns what becomes of a case; whatever goes wrong is in it."""
@@ -165,10 +179,9 @@ class Tryer:
 
   def _try(self, name, case):
     model = cases_lib.model_of(case)
-    config = config_of(case, self._kind, self._logical_gpu_bytes)
+    config = config_of(case, self._kind)
     sharded = estimator_mp.shard_model_fn(model.model_fn, config)
     verified, memory = toolbox.PlacementVerificationHook(), _Memory()
-    # Before the plain run, whose first op starts the GPUs of the process.
     estimator = runs.make_estimator(
       sharded, config, model.params, os.path.join(self._folder, name)
     )

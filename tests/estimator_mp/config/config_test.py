@@ -180,9 +180,9 @@ class FlagsTest(parameterized.TestCase):
     self.assertEqual(config.memory_limit, 5_000_000)
     self.assertEqual(config.plain_initial_bytes, 2**20)
     values = flags.FlagValues()
-    estimator_mp.define_sharding_flags(values, logical_gpu_bytes="2GB")
+    estimator_mp.define_sharding_flags(values, memory_limit="2GB")
     self.assertEqual(values["bucket_bytes"].default_as_str, "'64KiB'")
-    self.assertEqual(values["logical_gpu_bytes"].value, 2_000_000_000)
+    self.assertEqual(values["memory_limit"].value, 2_000_000_000)
     with self.assertRaisesRegex(flags.Error, "memory_limit=4XB: .* 256MiB"):
       values(["program", "--memory_limit=4XB"])
 
