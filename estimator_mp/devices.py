@@ -158,9 +158,6 @@ def discover_devices(axes: Mapping[str, int]) -> tuple[str, ...]:
   """
   cluster = tasks_lib.from_environment()
   tasks = cluster.mesh_tasks if cluster is not None else ()
-  if cluster is not None and cluster.num_planned:
-    # A smaller mesh may leave some over: see `config.elastic_mesh`.
-    tasks = tasks[: math.prod(axes.values())]
   gpus = num_local_gpus()
   if tasks:
     kind = "GPU" if gpus else "CPU"
@@ -174,9 +171,9 @@ def discover_devices(axes: Mapping[str, int]) -> tuple[str, ...]:
       cpus[2:-1] = ["..."]
     raise ValueError(
       f"the mesh needs {count} devices, but this machine has {gpus} GPU(s); "
-      "use a smaller mesh, or tf.config.set_logical_device_configuration, which "
-      "makes several of a GPU, or name the devices yourself: "
-      f"devices={','.join(cpus)}"
+      "use a smaller mesh, or make several of a GPU by "
+      "tf.config.set_logical_device_configuration, or name the devices "
+      f"yourself: devices={','.join(cpus)}"
     )
   return tuple(f"/device:GPU:{i}" for i in range(count))
 

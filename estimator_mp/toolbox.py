@@ -8,8 +8,6 @@
   exports, and `StageError`, which it raises.
 - `join_cluster`, for programs whose cluster TF_CONFIG does not name: it writes
   the cluster of Slurm, Kubernetes or another cluster resolver there.
-- `elastic_mesh`, for programs that `//estimator_mp:launch --elastic` starts
-  again with fewer tasks: it returns a mesh that fits these.
 - Classes that functions return or take: `Comparison`, `Inspection`,
   `MeasuredCosts`, `Placement`.
 
@@ -24,7 +22,6 @@ if typing.TYPE_CHECKING:  # Each is imported when it is first used.
   from estimator_mp.collectives.towers import barrier as barrier
   from estimator_mp.comparison.comparison import Comparison as Comparison
   from estimator_mp.comparison.differences import ComparedStep as ComparedStep
-  from estimator_mp.config.elastic_mesh import elastic_mesh as elastic_mesh
   from estimator_mp.config.measured_costs import MeasuredCosts as MeasuredCosts
   from estimator_mp.config.placement import Placement as Placement
   from estimator_mp.config.placement import StagePlacement as StagePlacement

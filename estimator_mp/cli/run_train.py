@@ -20,7 +20,7 @@ from estimator_mp.cli import (
 )
 from estimator_mp.cli import progress as progress_lib
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.config import elastic_mesh, split_rules
+from estimator_mp.config import split_rules
 from estimator_mp.distributed import network, status
 from estimator_mp.observe import trace_hook
 from estimator_mp.observe import verification as verification_lib
@@ -89,10 +89,7 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   if cluster is not None:
     network.check_network(cluster, options.trusted_network)
   # The run verifies with a hook of its own, which it asks for the facts.
-  mesh_text = elastic_mesh.elastic_mesh(options.mesh)
-  config = estimator_mp.ShardingConfig.of(
-    options, mesh=mesh_text, verify_placement=False
-  )
+  config = estimator_mp.ShardingConfig.of(options, verify_placement=False)
   mesh = config.create_mesh()
   progress_lib.check_bar(sys.stdout)
   recipe = recipe_lib.make(_request(options))

@@ -99,8 +99,7 @@ class TrainOptions(ModelOptions):
       cluster that does not answer. The run continues when the task answers, or
       was restarted.
     lost_after: Seconds after which a task that does not answer is lost: the
-      chief stops waiting for it, and ends with exit code 138;
-      //estimator_mp:launch --elastic continues without the task.
+      chief stops waiting for it, and ends with exit code 138.
   """
 
   train_steps: int = _training(600, 1)

@@ -67,14 +67,11 @@ class Cluster:
       evaluator, which serves nothing.
     task: This process.
     has_evaluator: Whether an evaluator is named beside them.
-    num_planned: How many tasks a launcher has started that goes on with fewer;
-      0 for one that does not.
   """
 
   jobs: Mapping[str, tuple[str, ...]] = dataclasses.field(hash=False)
   task: Task
   has_evaluator: bool = False
-  num_planned: int = 0
 
   @property
   def tasks(self) -> tuple[Task, ...]:
@@ -158,8 +155,7 @@ def from_environment(
       "task the chief, such as worker 0",
       text,
     )
-  planned = _num_planned(config.get("elastic") or {}, text)
-  return Cluster(MappingProxyType(jobs), task, has_evaluator, planned)
+  return Cluster(MappingProxyType(jobs), task, has_evaluator)
 
 
 def _jobs(cluster: Any, text: str) -> dict[str, tuple[str, ...]]:
@@ -196,14 +192,6 @@ def _task(task: Any, jobs: Mapping[str, tuple[str, ...]], text: str) -> Task:
       f"task index {index!r} is not one of the {len(jobs[job])} of {job}", text
     )
   return Task(job, index)
-
-
-def _num_planned(elastic: Any, text: str) -> int:
-  """Returns the number of tasks that a run was planned for; 0 if unknown."""
-  planned = elastic.get("tasks", 0) if isinstance(elastic, dict) else None
-  if type(planned) is not int or planned < 0:
-    raise _malformed("its elastic does not give a number of tasks", text)
-  return planned
 
 
 def _malformed(why: str, text: str) -> ValueError:

@@ -65,8 +65,8 @@ class MachineTest(parameterized.TestCase):
       with self.assertRaisesRegex(
         ValueError,
         r"needs 3 devices, but this machine has 2 GPU\(s\); use a smaller mesh"
-        r", or tf\.config\.\w+, which makes several of a GPU, or name the "
-        r"devices yourself: devices=/cpu:0,/cpu:1,/cpu:2$",
+        r", or make several of a GPU by tf\.config\.\w+, or name the devices "
+        r"yourself: devices=/cpu:0,/cpu:1,/cpu:2$",
       ):
         devices.discover_devices({"stage": 3})
       with self.assertRaisesRegex(

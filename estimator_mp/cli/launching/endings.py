@@ -13,8 +13,6 @@ from estimator_mp.cluster.tasks import Task
 
 # How long who serves may take to hear from the chief that it has ended.
 _SECONDS_TO_HEAR = 2.0
-# An exit code above it is that of a signal.
-_SIGNALS = 128
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,23 +38,11 @@ class Ending:
     reason: Why, in words for people.
     exit_code: The launcher's exit code.
     phases: The steps, one after the other; each has a time of grace.
-    failed: The task that has failed, if one has.
   """
 
   reason: str
   exit_code: int
   phases: tuple[Phase, ...]
-  failed: Task | None = None
-
-  @property
-  def has_lost_a_task(self) -> bool:
-    """Whether a task was killed, or who only serves has failed.
-
-    A program that ends with an error of its own would do so again.
-    """
-    if self.failed is None or self.failed.job not in ("chief", "worker"):
-      return False
-    return self.failed.job == "worker" or self.exit_code > _SIGNALS
 
 
 def when_done(tasks: Sequence[Task]) -> Ending:
@@ -94,7 +80,7 @@ def when_failed(
   phases: tuple[Phase, ...] = _in_order(tasks, signal.SIGTERM)
   if failed not in tasks_lib.ending_by_themselves(tasks):
     phases = phases[1:]
-  return Ending(reason, exit_code, phases, failed)
+  return Ending(reason, exit_code, phases)
 
 
 def when_told(tasks: Sequence[Task], number: int) -> Ending:

@@ -36,10 +36,6 @@ class LaunchOptions:
       tasks are ended, and this command returns the exit code of the failed
       task.
     restart_delay: Seconds before a restart.
-    elastic: Continue with the remaining tasks: if a worker failed, or a task
-      was killed, and is not restarted, all others are ended and restarted, with
-      one task fewer. Programs get a mesh that fits from
-      estimator_mp.toolbox.elastic_mesh; //estimator_mp:train does so.
     grace: Seconds that tasks may take to end: they get SIGINT (Ctrl-C) or
       SIGTERM, the chief first, so that it can save a checkpoint; then they are
       killed. A second Ctrl-C kills at once.
@@ -66,7 +62,6 @@ class LaunchOptions:
   evaluator: bool = _tasks(False)
   max_restarts: int = _ends(0)
   restart_delay: float = _ends(1.0)
-  elastic: bool = _ends(False)
   grace: float = _ends(30.0)
   mem_limit: options_lib.Bytes | None = _limits(None, 1)
   cpus_per_task: int | None = _limits(None, 1)
@@ -83,12 +78,6 @@ class LaunchOptions:
         f"--cpus_per_task={self.cpus_per_task} for {count} tasks needs "
         f"{needed} cores, and there {'are' if there_are > 1 else 'is'} "
         f"{there_are}; use fewer tasks or cores, or leave it out"
-      )
-    if self.elastic and self.ps:
-      raise commands.FlagsError(
-        f"--elastic is for one mesh over all tasks, but with --ps={self.ps} "
-        "each worker has its own; leave one of them out, and give "
-        "--max_restarts"
       )
 
   @property

@@ -1,7 +1,6 @@
 """The launch command: a cluster, from network to exit code."""
 
 import contextlib
-import dataclasses
 import os
 import pathlib
 import sys
@@ -10,7 +9,6 @@ import tempfile
 
 from estimator_mp.cli import commands
 from estimator_mp.cli.launching import (
-  endings,
   guardian,
   network,
   supervision,
@@ -47,22 +45,7 @@ def run_command(options: LaunchOptions) -> int:
 
 
 def _run(options: LaunchOptions, log_dir: str) -> int:
-  """Runs the cluster, or what is left of it; returns the exit code."""
-  num_planned = options.tasks if options.elastic else 0
-  ending = _run_once(options, log_dir, num_planned)
-  while options.elastic and ending.has_lost_a_task and options.tasks > 1:
-    options = dataclasses.replace(options, tasks=options.tasks - 1)
-    _say(f"going on with {options.tasks} of {num_planned} tasks")
-    folder = os.path.join(log_dir, f"with_{options.tasks}_tasks")
-    os.makedirs(folder, exist_ok=True)
-    ending = _run_once(options, folder, num_planned)
-  return ending.exit_code
-
-
-def _run_once(
-  options: LaunchOptions, log_dir: str, num_planned: int
-) -> endings.Ending:
-  """Runs the cluster; returns how it has ended.
+  """Runs the cluster; returns the exit code.
 
   Raises:
     OSError: If there are too few ports, or a task or its log cannot be made.
@@ -74,7 +57,7 @@ def _run_once(
     processes = {}
     addresses = [f"{_ADDRESS}:{port}" for port in ports.free_ports(len(tasks))]
     for task, cores in zip(tasks, options.cores, strict=True):
-      config = tasks_lib.tf_config(task, tasks, addresses, num_planned)
+      config = tasks_lib.tf_config(task, tasks, addresses)
       environment = {**_environment(), "TF_CONFIG": config}
       log = os.path.join(log_dir, f"{task.job}_{task.index}.log")
       output = task_output.TaskOutput(str(task), log, terminal)

@@ -45,8 +45,8 @@ class Supervision:
     self._restarts: dict[Task, int] = {}
     self._restart_times: dict[Task, float] = {}
 
-  def run(self) -> endings.Ending:
-    """Runs the cluster; returns how it has ended.
+  def run(self) -> int:
+    """Runs the cluster; returns the exit code.
 
     Raises:
       OSError: If a task cannot be started.
@@ -66,9 +66,8 @@ class Supervision:
         for task in self.processes:
           self._start(task)
         ending = self._until_an_ending()
-        if not self._end(ending):  # Somebody wants it all to end, and at once.
-          ending = dataclasses.replace(ending, failed=None)
-        return ending
+        self._end(ending)
+        return ending.exit_code
       finally:
         self._kill(self._tasks)
 
@@ -166,14 +165,13 @@ class Supervision:
     self.say(text)
     self.processes[task].output.note(text)
 
-  def _end(self, ending: endings.Ending) -> bool:
+  def _end(self, ending: endings.Ending) -> None:
     """Ends all tasks in order; those that are left have no more time.
+
+    A signal cuts it short.
 
     Args:
       ending: The phases, and their reason.
-
-    Returns:
-      False if a signal has cut it short.
     """
     is_said = False
     for phase in ending.phases:
@@ -182,10 +180,9 @@ class Supervision:
         is_said = True
         self.say(f"{ending.reason}; ending {running} (Ctrl-C kills at once)")
       if not self._carry_out(phase):
-        return False
+        return
     if ending.exit_code and not is_said:
       self.say(ending.reason)
-    return True
 
   def _carry_out(self, phase: endings.Phase) -> bool:
     """Lets some tasks end; returns False if a signal wants it at once."""

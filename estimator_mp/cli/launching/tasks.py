@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from estimator_mp.cluster.tasks import (
   EVALUATOR,
@@ -53,10 +52,7 @@ def ending_by_themselves(tasks: Sequence[Task]) -> tuple[Task, ...]:
 
 
 def tf_config(
-  task: Task,
-  tasks: Sequence[Task],
-  addresses: Sequence[str],
-  num_planned: int = 0,
+  task: Task, tasks: Sequence[Task], addresses: Sequence[str]
 ) -> str:
   """Returns the TF_CONFIG of a task.
 
@@ -67,16 +63,9 @@ def tf_config(
     task: The task.
     tasks: All tasks of the cluster.
     addresses: host:port of each task, in order.
-    num_planned: How many tasks there were before some were lost; 0 for a
-      cluster that does not go on without them.
   """
   cluster: dict[str, list[str]] = {}
   for other, address in zip(tasks, addresses, strict=True):
     cluster.setdefault(other.job, []).append(address)
-  found: dict[str, Any] = {
-    "cluster": cluster,
-    "task": {"type": task.job, "index": task.index},
-  }
-  if num_planned:
-    found["elastic"] = {"tasks": num_planned}
-  return json.dumps(found)
+  own = {"type": task.job, "index": task.index}
+  return json.dumps({"cluster": cluster, "task": own})

@@ -93,7 +93,6 @@ _REFUSED = (
   ("launch --mem_limit=0 -- true", "--mem_limit=0 is too small; use 1 or more"),
   ("launch --tasks=9999 --cpus_per_task=2 -- true", "... needs 19998 cores, a"),
   ("launch --task=3 -- true", "--task is not a flag; did you mean --tasks?"),
-  ("launch --elastic --ps=1 -- true", "--elastic ... with --ps=1 ...; leave o"),
   ("predict --examples=a.npz", "--stages is missing; give the folder th"),
   ("predict --stages=a", "--examples is missing; give a file of JSON lines "),
   ("predict --stages=a --examples=a.csv", "--examples=FOLDER/a.csv is neither"),

@@ -6,8 +6,7 @@ It trains a small network on `stage:3`, or MESH, shuffled, and saves each five
 steps. Each step adds a line to `DIR/losses.txt`: its number and its loss. Steps
 that were lost, and done again, are there twice. After the steps that
 RECORD_HOLDS in the environment names, such as "17,40", it waits until `go_on`
-is called, before it saves anything. RECORD_LOST_AFTER is its `lost_after` in
-seconds.
+is called, before it saves anything.
 """
 
 import itertools
@@ -17,7 +16,6 @@ import sys
 import time
 
 import estimator_mp
-from estimator_mp import toolbox
 from tests.estimator_mp import parts
 
 import numpy as np
@@ -25,7 +23,6 @@ import tensorflow as tf
 
 SAVE_STEPS = 5
 HOLDS = "RECORD_HOLDS"
-LOST_AFTER = "RECORD_LOST_AFTER"
 _LOSSES = "losses.txt"
 _BATCH_SIZE = 12
 # So that who watches the file sees most steps soon.
@@ -143,7 +140,6 @@ def assert_calm(test, model_dir, steps, mesh="stage:3"):
 def train(model_dir, steps, mesh="stage:3", heartbeat_timeout=2.0):
   """Trains and evaluates, in the task that TF_CONFIG says."""
   os.makedirs(model_dir, exist_ok=True)
-  mesh = toolbox.elastic_mesh(mesh)
   config = estimator_mp.ShardingConfig(mesh, num_micro_batches=2)
   estimator = tf.estimator.Estimator(
     estimator_mp.shard_model_fn(_model_fn, config),
@@ -167,7 +163,6 @@ def train(model_dir, steps, mesh="stage:3", heartbeat_timeout=2.0):
     ),
     trusted_network=True,
     heartbeat_timeout=heartbeat_timeout,
-    lost_after=float(os.environ.get(LOST_AFTER, 600)),
   )
 
 
