@@ -14,12 +14,12 @@ import sys
 import tempfile
 
 from benchmarks import figures
-from tests.estimator_mp.distributed import large_program
 
 from absl import app, flags
 
 _STAGES = flags.DEFINE_list("stages", ["1", "2", "4", "8"], "Numbers of them.")
 _LIMIT = flags.DEFINE_string("mem_limit", "800MiB", "The memory of each task.")
+_UNITS = 2048
 _PROGRAM = "tests.estimator_mp.distributed.large_program"
 
 
@@ -30,7 +30,8 @@ def _trains(stages, layers):
       [
         *(sys.executable, "-m", "estimator_mp", "launch", f"--tasks={stages}"),
         *(f"--mem_limit={_LIMIT.value}", f"--log_dir={folder}/logs", "--"),
-        *("-m", _PROGRAM, f"{folder}/model", f"stage:{stages}", str(layers)),
+        *("-m", _PROGRAM, f"{folder}/model", f"stage:{stages}"),
+        *(str(layers), str(_UNITS)),
       ],
       capture_output=True,
       env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
@@ -70,7 +71,7 @@ def main(argv):
     each = max(layers // stages, 1)
     found.append((stages, layers))
   first_stages, first_layers = found[0]
-  size = large_program.WIDTH * (large_program.WIDTH + 1) / 1e6
+  size = _UNITS * (_UNITS + 1) / 1e6
   table = [
     figures.Figure(
       f"stages: {stages}, tasks of {_LIMIT.value}",

@@ -18,6 +18,7 @@ _PROGRAM = "tests.estimator_mp.distributed.large_program"
 _LIMIT = "800MiB"
 _FAILED = "|".join(
   [
+    "MemoryError",
     "ResourceExhaustedError",
     "bad_alloc",
     "OOM when allocating",
@@ -33,7 +34,7 @@ class MemoryTest(absltest.TestCase):
     model_dir = os.path.join(self.create_tempdir().full_path, "model")
     finished = processes.run(
       *("-m", *_LAUNCH, f"--tasks={num_tasks}", *flags, "--"),
-      *(sys.executable, "-m", _PROGRAM, model_dir, mesh, "9"),
+      *(sys.executable, "-m", _PROGRAM, model_dir, mesh, "36", "1024"),
     )
     return finished.returncode, finished.stdout + finished.stderr
 
