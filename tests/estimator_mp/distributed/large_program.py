@@ -1,6 +1,6 @@
 """A model that is large for one process: what a limit of memory is tried on.
 
-  python -m tests.estimator_mp.distributed.large_program MODEL_DIR MESH LAYERS UNITS
+  python -m tests.estimator_mp.distributed.large_program DIR MESH LAYERS UNITS
 
 It trains as TF_CONFIG says, and prints the loss of each step. MESH is "plain"
 for the plain Estimator. LAYERS is how many there are, UNITS the size of each.
