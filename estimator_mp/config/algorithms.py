@@ -59,10 +59,6 @@ class Algorithm:
   """A way of summing what several devices have, on each of them.
 
   Attributes:
-    summary: Its description in docs/replicas.md.
-    link_bytes: How many bytes of b a link carries, as docs/replicas.md says.
-    steps: In how many steps, as docs/replicas.md says.
-    use: When "auto" takes it, as docs/replicas.md says.
     module: The module of `estimator_mp.collectives` that has its functions.
     suits: Whether "auto" may take it.
     device_type: The only type of devices that it works on, such as "GPU"; None
@@ -74,10 +70,6 @@ class Algorithm:
       graph: there is no formula for what it sends.
   """
 
-  summary: str
-  link_bytes: str
-  steps: str
-  use: str
   module: str
   suits: Callable[[Case], bool]
   device_type: str | None = None
@@ -99,7 +91,7 @@ def _suits_ring(case: Case) -> bool:
   return is_ring and case.num_devices > 1 and not case.is_small
 
 
-# In the order in which users read them; "auto" takes the last one that suits.
+# "auto" takes the last one that suits.
 ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
   {
     # The fewest ops, none of which cuts or joins tensors. Devices of one task
@@ -107,30 +99,17 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
     # cores and 4 megabytes of float32 it took 0.5 ms, `tree` 0.9,
     # `hierarchical` 1.5, `ring` 1.8, `collective` 3.4.
     "copy": Algorithm(
-      "one device adds all, and sends the sum to all",
-      "b; all n - 1 links are links of that device",
-      "2",
-      "CPUs of one task; small tensors on its GPUs; small tensors on up to 4 "
-      "devices of several tasks",
       "reduce_to_one",
       suits=lambda case: True,
     ),
     # Between tasks a large tensor costs time per byte on the busiest link.
     "ring": Algorithm(
-      "parts of the sum go around a ring",
-      "2 b (n - 1) / n",
-      "2 (n - 1)",
-      "large tensors on one device of each of several tasks",
       "ring",
       suits=_suits_ring,
     ),
     # Between tasks a small tensor costs time per step, not per byte. `copy` has
     # fewer steps, unless there are so many devices that one cannot serve all.
     "tree": Algorithm(
-      "sums go up a binary tree, and come down",
-      "b",
-      "2 log2(n)",
-      "small tensors on more than 4 devices of several tasks",
       "tree",
       suits=lambda case: (
         case.is_small and case.num_tasks > 1 and case.num_devices > _FEW_DEVICES
@@ -139,20 +118,12 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
     # If tasks have several devices, it sends no more between them than `ring`,
     # in fewer steps, and whatever the order of devices.
     "hierarchical": Algorithm(
-      "each of T tasks adds, and one device of each goes on in a ring",
-      "2 b (T - 1) / T between tasks, b within",
-      "2 T",
-      "large tensors on several devices of several tasks",
       "hierarchical",
       suits=lambda case: (
         not case.is_small and 1 < case.num_tasks < case.num_devices
       ),
     ),
     "collective": Algorithm(
-      "TensorFlow's own ring",
-      "inside of TensorFlow's op",
-      "",
-      "never",
       "collective",
       suits=lambda case: False,
       needs_one_type=True,
@@ -161,10 +132,6 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
     # It knows the links of a task's GPUs. For a small tensor it costs more to
     # start than is saved.
     "nccl": Algorithm(
-      "NVIDIA's, for GPUs of one task",
-      "inside of TensorFlow's op",
-      "",
-      "large tensors on GPUs of one task",
       "nccl",
       suits=lambda case: not case.is_small and case.num_devices > 1,
       device_type="GPU",

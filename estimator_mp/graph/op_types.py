@@ -182,8 +182,6 @@ ROW_WRITES = ("ResourceScatter", "ResourceSparseApply")
 GATHERS = ("Gather", "ResourceGather")
 # The value of a whole variable, by its handle or its reference.
 WHOLE_READS = frozenset(["Identity", "ReadVariableOp"])
-# A table of constants, and what it says of keys: the same in each step.
-TABLE_LOOKUPS = frozenset(["HashTableV2", "LookupTableFindV2"])
 # A session may be given their values.
 PLACEHOLDERS = _types("Placeholder PlaceholderV2 PlaceholderWithDefault")
 # Ops that draw the elements of a data set, by a name or handle of their own.
@@ -329,8 +327,6 @@ VIEWS = frozenset(
 )
 # They measure the shapes of what they get.
 MEASURES = frozenset(["Rank", "Shape", "ShapeN", "Size"])
-# They look at the shape of what they get alone.
-SHAPE_ONLY = MEASURES | {"OnesLike", "ZerosLike"}
 # They change the order of rows.
 REORDERS = frozenset(["RandomShuffle", "Reverse", "ReverseV2", "Roll"])
 ACTIVATIONS = frozenset(

@@ -195,20 +195,6 @@ def quotient(dividend: Size, divisor: Size) -> Size | None:
     return None
 
 
-def substitute(size: Size, values: Mapping[str, Size]) -> Size:
-  """Returns a size in which symbols stand for other sizes.
-
-  Args:
-    size: A size.
-    values: What symbols stand for. Others stay.
-  """
-  result: Size = 0
-  for term, count in terms_of(size).items():
-    factors = (values.get(name, symbol(name)) for name in term)
-    result = result + product(factors) * count
-  return result
-
-
 def _leading(divisor: Size, dividend: Size) -> tuple[_Monomial, int]:
   terms = terms_of(divisor)
   if not terms:

@@ -1,5 +1,6 @@
 """Sizes are what they are for any numbers that symbols stand for."""
 
+import math
 import operator
 
 from estimator_mp.sizes import polynomials
@@ -25,9 +26,11 @@ _SIZES = strategies.recursive(
 
 
 def _at(size):
-  found = polynomials.substitute(size, _NUMBERS)
-  assert isinstance(found, int)
-  return found
+  """Returns a size where symbols are numbers."""
+  return sum(
+    count * math.prod(_NUMBERS[name] for name in term)
+    for term, count in polynomials.terms_of(size).items()
+  )
 
 
 class PolynomialsTest(parameterized.TestCase):
