@@ -2,8 +2,7 @@
 
 - Hooks, and their errors: `PlacementVerificationHook`, `InputPositionHook`.
 - For a model_fn that places its own towers, as `model_fns.batch_split` does:
-  `barrier`, `with_placement_verification`, `with_deviceless_export`,
-  `placement_of_graph`, `record_placement`.
+  `barrier`, `with_placement_verification`, `with_deviceless_export`.
 - `StagePipeline`, the client of stages that `estimator_mp.export_stages`
   exports, and `StageError`, which it raises.
 - `join_cluster`, for programs whose cluster TF_CONFIG does not name: it writes
@@ -33,12 +32,6 @@ if typing.TYPE_CHECKING:  # Each is imported when it is first used.
   )
   from estimator_mp.observe.verification import (
     with_placement_verification as with_placement_verification,
-  )
-  from estimator_mp.placement.contents import (
-    placement_of_graph as placement_of_graph,
-  )
-  from estimator_mp.plan.sharding_plan import (
-    record_placement as record_placement,
   )
   from estimator_mp.serving.stage_pipeline import StageError as StageError
   from estimator_mp.serving.stage_pipeline import StagePipeline as StagePipeline

@@ -203,16 +203,13 @@ def _eval_spec(
   hooks: Sequence[tf.estimator.SessionRunHook],
 ) -> tf.estimator.EvalSpec:
   """Returns how each task evaluates, if it does."""
-  pause = job.options.eval_every_secs
-  if not job.leads:
-    pause = max(pause, _EVALUATOR_PAUSE)
   return tf.estimator.EvalSpec(
     job.recipe.eval_input_fn,
     steps=None,
     hooks=hooks,
     exporters=[progress_lib.EvaluationReport(progress, job.recipe.outcome)],
     start_delay_secs=0,
-    throttle_secs=pause,
+    throttle_secs=0 if job.leads else _EVALUATOR_PAUSE,
   )
 
 

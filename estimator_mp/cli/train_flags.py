@@ -84,9 +84,6 @@ class TrainOptions(ModelOptions):
     save_input_position: Save the position in the input with each checkpoint, so
       that a resumed run continues with the next batch; otherwise the input
       starts anew.
-    eval_every_secs: Minimum number of seconds between the starts of two
-      evaluations; 0 evaluates every checkpoint. The last one is always
-      evaluated.
     log_every: Steps between two lines of progress where the output is not a
       terminal.
     trace_steps: Global steps to trace, into MODEL_DIR/trace: a picture and a
@@ -110,7 +107,6 @@ class TrainOptions(ModelOptions):
   export_dir: str | None = _output(None, is_path=True)
   save_checkpoints_steps: int = _output(200, 1)
   save_input_position: bool = _output(True)
-  eval_every_secs: int = _output(0)
   log_every: int = _output(50, 1)
   trace_steps: tuple[int, ...] = _output((20,), 1)
   trusted_network: bool = _cluster(False)

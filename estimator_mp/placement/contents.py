@@ -63,27 +63,6 @@ def _shortened(names: Sequence[str]) -> list[str]:
   return [names[0], f"... {len(names) - 2} more ...", names[-1]]
 
 
-def placement_of_graph(
-  mesh: mesh_lib.Mesh, layers_of_stages: Sequence[Sequence[str]]
-) -> Placement:
-  """Returns the contents of each stage of a mesh, read from the default graph.
-
-  Args:
-    mesh: A mesh with a `stage` axis.
-    layers_of_stages: The names of the layers of each stage.
-
-  Returns:
-    The placement of the variables that the graph has now.
-  """
-  stage_of = {device: k for k, device in enumerate(mesh.stage_devices())}
-  stages = {}
-  for variable in tf.compat.v1.global_variables():
-    stage = stage_of.get(devices_lib.full_device(variable.device) or "")
-    if stage is not None:
-      stages[variable.op] = stage
-  return Placement(_contents(mesh, layers_of_stages, stages))
-
-
 def _contents(
   mesh: mesh_lib.Mesh,
   layers_of_stages: Sequence[Sequence[str]],

@@ -124,17 +124,6 @@ def pipeline_of(graph: tf.Graph) -> PipelinePlan | None:
   return None if plan is None else plan.pipeline
 
 
-def record_placement(placement: placement_lib.Placement) -> None:
-  """Attaches a placement to the default graph, for `get_placement`.
-
-  For a model_fn that places its own ops.
-
-  Args:
-    placement: The placement; it replaces an earlier one.
-  """
-  record_plan(tf.compat.v1.get_default_graph(), ShardingPlan(placement))
-
-
 def get_placement(graph: tf.Graph) -> placement_lib.Placement:
   """Returns the placement of a graph that a sharded model_fn built.
 

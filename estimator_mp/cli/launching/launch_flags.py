@@ -45,8 +45,6 @@ class LaunchOptions:
       cores. Thread stacks then have 512 KiB, and malloc returns freed memory at
       once, unless MALLOC_MMAP_THRESHOLD_ and the like are set: steps take up to
       1.6 times as long.
-    cpus_per_task: Dedicated cores of each task. By default all tasks share all
-      cores.
     network: TensorFlow's servers listen on all interfaces, without
       authentication. In a network of their own (a Linux network namespace) they
       have loopback only: they cannot be reached from outside, and cannot reach
@@ -64,34 +62,16 @@ class LaunchOptions:
   restart_delay: float = _ends(1.0)
   grace: float = _ends(30.0)
   mem_limit: options_lib.Bytes | None = _limits(None, 1)
-  cpus_per_task: int | None = _limits(None, 1)
   network: str = _places(OWN, choices=(OWN, HOST))
   log_dir: str | None = _places(None, is_path=True)
 
   def __post_init__(self) -> None:
     options_lib.check(self)
-    there_are = len(os.sched_getaffinity(0))
-    count = len(self.all_tasks)
-    needed = count * (self.cpus_per_task or 0)
-    if needed > there_are:
-      raise commands.FlagsError(
-        f"--cpus_per_task={self.cpus_per_task} for {count} tasks needs "
-        f"{needed} cores, and there {'are' if there_are > 1 else 'is'} "
-        f"{there_are}; use fewer tasks or cores, or leave it out"
-      )
 
   @property
   def all_tasks(self) -> tuple[Task, ...]:
     """The tasks of the cluster."""
     return tasks_lib.make_tasks(self.tasks, self.ps, self.evaluator)
-
-  @property
-  def cores(self) -> list[frozenset[int]]:
-    """The cores of each task; empty for all that there are."""
-    each = self.cpus_per_task or 0
-    ordered = sorted(os.sched_getaffinity(0))
-    count = len(self.all_tasks)
-    return [frozenset(ordered[i * each : (i + 1) * each]) for i in range(count)]
 
 
 class _LaunchCommand(commands.Command[LaunchOptions]):

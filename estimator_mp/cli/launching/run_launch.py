@@ -56,14 +56,14 @@ def _run(options: LaunchOptions, log_dir: str) -> int:
     watcher = stack.enter_context(guardian.Guardian())
     processes = {}
     addresses = [f"{_ADDRESS}:{port}" for port in ports.free_ports(len(tasks))]
-    for task, cores in zip(tasks, options.cores, strict=True):
+    for task in tasks:
       config = tasks_lib.tf_config(task, tasks, addresses)
       environment = {**_environment(), "TF_CONFIG": config}
       log = os.path.join(log_dir, f"{task.job}_{task.index}.log")
       output = task_output.TaskOutput(str(task), log, terminal)
       stack.enter_context(output)
       processes[task] = task_process.TaskProcess(
-        task, options, environment, cores, output, watcher
+        task, options, environment, output, watcher
       )
     running = supervision.Supervision(processes, options, terminal, _say)
     return running.run()

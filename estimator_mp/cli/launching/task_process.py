@@ -12,7 +12,7 @@ import os
 import resource
 import signal
 import subprocess
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from estimator_mp.cli.launching import guardian as guardian_lib
 from estimator_mp.cli.launching import task_output
@@ -33,7 +33,6 @@ class TaskProcess:
     task: The task.
     options: The options of the launch command.
     environment: All variables of its environment.
-    cores: The cores that it may use; empty for all of the launcher's.
     output: Where its output goes.
     guardian: The guardian that is to know its process group.
   """
@@ -41,7 +40,6 @@ class TaskProcess:
   task: Task
   options: LaunchOptions
   environment: Mapping[str, str]
-  cores: Collection[int]
   output: task_output.TaskOutput
   guardian: guardian_lib.Guardian
   _process: subprocess.Popen[bytes] | None = None
@@ -69,7 +67,7 @@ class TaskProcess:
         stdout=writing,
         stderr=writing,
         start_new_session=True,
-        preexec_fn=_preparation(self.options.mem_limit, self.cores),
+        preexec_fn=_preparation(self.options.mem_limit),
       )
     except BaseException:
       os.close(reading)
@@ -146,9 +144,7 @@ class TaskProcess:
       os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
 
 
-def _preparation(
-  limit: int | None, cores: Collection[int]
-) -> Callable[[], None]:
+def _preparation(limit: int | None) -> Callable[[], None]:
   """Returns what the process does first; it runs between fork and exec."""
   libc = ctypes.CDLL(None)
   launcher = os.getpid()
@@ -162,8 +158,6 @@ def _preparation(
       os._exit(1)
     if limit is not None:
       resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    if cores:
-      os.sched_setaffinity(0, cores)
 
   return prepare
 

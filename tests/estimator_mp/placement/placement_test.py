@@ -3,7 +3,6 @@
 import os
 
 import estimator_mp
-from estimator_mp import toolbox
 from estimator_mp.config import placement_file
 from estimator_mp.graph import op_types
 from estimator_mp.placement import transfers
@@ -101,27 +100,6 @@ class MarksTest(absltest.TestCase):
     build(model_fn, config)
     self.assertEqual(seen, [config.create_mesh()])
     self.assertIsNone(estimator_mp.get_mesh())
-
-  def test_a_model_fn_that_places_by_itself_can_say_what_it_placed(self):
-    mesh = estimator_mp.Mesh.create("stage:2")
-    with tf.Graph().as_default() as graph:
-      net = v1.placeholder(tf.float32, [None, 3])
-      with mesh.stage(0):
-        net = v1.layers.dense(net, 4, name="a")
-      with mesh.stage(1):
-        net = v1.layers.dense(net, 1, name="b")
-      parts.descend(tf.reduce_sum(net))
-      placement = toolbox.placement_of_graph(mesh, [["first"], ["second"]])
-      toolbox.record_placement(placement)
-    self.assertEqual(
-      estimator_mp.get_placement(graph).table().splitlines(),
-      [
-        "stage  device         layers  parameters  variables",
-        "0      /device:CPU:0  first           16       64 B",
-        "1      /device:CPU:1  second           5       20 B",
-        "all                                   21       84 B",
-      ],
-    )
 
   def test_a_stage_without_a_mesh_is_an_error(self):
     with self.assertRaisesRegex(RuntimeError, r"stage\(1\) has no mesh here"):

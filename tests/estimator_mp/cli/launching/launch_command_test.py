@@ -256,24 +256,6 @@ class LimitsTest(absltest.TestCase):
       (0, "[chief 0] refused\n"),
     )
 
-  def test_tasks_have_cores_of_their_own(self):
-    count = len(os.sched_getaffinity(0))
-    each = 1 if count < 4 else 2
-    program = launched.WHO + (
-      "print(*sorted(os.sched_getaffinity(0)))\n"
-      "open(me, 'w').close()\n"
-      f"while len(os.listdir()) < {min(count, 2)}: time.sleep(.01)\n"
-    )
-    code, output, errors = launched.run(
-      *(f"--tasks={min(count, 2)}", f"--cpus_per_task={each}", launched.HOST),
-      *("--", *launched.python(program)),
-      cwd=self.create_tempdir().full_path,
-    )
-    self.assertEqual(code, 0, errors)
-    cores = [line.partition("] ")[2].split() for line in output.splitlines()]
-    self.assertEqual([len(x) for x in cores], [each] * min(count, 2))
-    self.assertLen({*itertools.chain(*cores)}, each * min(count, 2))
-
 
 def _parse(*arguments):
   return launch_flags.parse(["launch", *arguments])
@@ -285,14 +267,11 @@ class FlagsTest(parameterized.TestCase):
     self.assertEqual(options.tasks, 3)
     self.assertEqual(options.program, ("echo", "--tasks=5", "--help", "--"))
 
-  def test_memory_and_cores(self):
+  def test_memory(self):
     options = _parse("--mem_limit=1.5GiB", "--tasks=1", "--", "true")
     self.assertEqual(options.mem_limit, 1_610_612_736)
-    self.assertEqual(options.cores, [frozenset()])
-    options = _parse("--cpus_per_task=1", "--tasks=1", "--", "true")
+    options = _parse("--tasks=1", "--", "true")
     self.assertIsNone(options.mem_limit)
-    (cores,) = options.cores
-    self.assertEqual(cores, {min(os.sched_getaffinity(0))})
 
 
 if __name__ == "__main__":
