@@ -22,7 +22,6 @@ COMMANDS = {
   "inspect": "inspect_flags.COMMAND",
   "compare": "compare_flags.COMMAND",
   "trace": "train_flags.TRACE",
-  "traffic": "train_flags.TRAFFIC",
   "launch": "launching.launch_flags.COMMAND",
   "predict": "prediction.predict_flags.COMMAND",
   "serve": "prediction.serve_flags.COMMAND",

@@ -176,17 +176,6 @@ class TraceOptions(StepOptions):
 
 
 @dataclasses.dataclass(frozen=True)
-class TrafficOptions(StepOptions):
-  """Options of the traffic of a step.
-
-  Attributes:
-    largest: Number of the largest tensors to list.
-  """
-
-  largest: int = _output(10)
-
-
-@dataclasses.dataclass(frozen=True)
 class _ModelCommand(commands.Command[_Options]):
   """A command whose flags have the defaults of the model that it trains."""
 
@@ -239,19 +228,10 @@ TRACE = _ModelCommand(
   "estimator_mp.cli.run_trace",
   _NOT_OF_A_STEP,
 )
-TRAFFIC = _ModelCommand(
-  "traffic",
-  "Lists the bytes and tensors that a training step sends between devices.",
-  TrafficOptions,
-  (_data, options_lib.SHARDING, _output),
-  "estimator_mp.cli.run_traffic",
-  _NOT_OF_A_STEP,
-)
 
 
 parse = TRAIN.parse
 parse_trace = TRACE.parse
-parse_traffic = TRAFFIC.parse
 
 
 def _check_batch(size: int, num_replicas: int, count: int) -> None:

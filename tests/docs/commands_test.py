@@ -117,17 +117,6 @@ class CommandsTest(guide_case.GuideCase):
       self.assertNotIn("Not drawn", picture)
 
   @tiers.slow
-  def test_traffic(self):
-    (arguments,) = guide_case.commands("docs/pipeline.md", "traffic")
-    output = guide_case.printed(train_flags.TRAFFIC.main, *arguments)
-    (example,) = re.findall(
-      r"^```\n(step \d+\n\nfrom device.*?)```",
-      guides.read("docs/pipeline.md"),
-      re.M | re.S,
-    )
-    self.assertEqual(output, example)
-
-  @tiers.slow
   def test_trace(self):
     (arguments,) = guide_case.commands(_REPLICAS, "trace")
     output = guide_case.printed(train_flags.TRACE.main, *arguments)

@@ -23,7 +23,6 @@ _PAGE = pathlib.Path(
 _COMMANDS = {
   "train": train_flags.parse,
   "trace": train_flags.parse_trace,
-  "traffic": train_flags.parse_traffic,
   "inspect": inspect_flags.parse,
   "compare": compare_flags.parse,
 }

@@ -11,7 +11,7 @@ from tests.compat import processes
 
 from absl.testing import absltest, parameterized
 
-_COMMANDS = ("compare", "inspect", "trace", "traffic", "train")
+_COMMANDS = ("compare", "inspect", "trace", "train")
 # What a process runs: a command, as pip's script or `python -m` start it. At
 # the end it says what it imported that is neither Python's nor ours, and what
 # takes longest of Python's.

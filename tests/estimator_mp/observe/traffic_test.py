@@ -1,8 +1,7 @@
-"""Traffic: the tensors that a step sends, and their tables."""
+"""Traffic: the tensors that a step sends, by route."""
 
 import estimator_mp
-from estimator_mp.config.placement import Transfer
-from estimator_mp.observe import trace_reading, traced_steps, traffic
+from estimator_mp.observe import trace_reading, traced_steps
 from tests.estimator_mp import runs
 
 import numpy as np
@@ -13,31 +12,6 @@ _FIRST, _SECOND = "/device:CPU:0", "/device:CPU:1"
 _EXAMPLES, _UNITS, _SLICES = 8, 5, 2
 # A slice of the activations, or of their gradients, in float32.
 _SLICE_BYTES = _EXAMPLES // _SLICES * _UNITS * 4
-
-
-class TableTest(absltest.TestCase):
-  def test_sums_by_route_then_the_largest(self):
-    sent = [
-      Transfer("small:0", _FIRST, _SECOND, 500),
-      Transfer("gradient:1", _SECOND, _FIRST, 3000),
-      Transfer("wide:0", _FIRST, _SECOND, 12_000),
-    ]
-    self.assertEqual(
-      traffic.table(sent, 2).splitlines(),
-      [
-        "from device    to device      tensors    bytes",
-        "/device:CPU:0  /device:CPU:1        2  12.5 kB",
-        "/device:CPU:1  /device:CPU:0        1  3.00 kB",
-        "all                                 3  15.5 kB",
-        "",
-        "largest tensors  from device    to device        bytes",
-        "wide:0           /device:CPU:0  /device:CPU:1  12.0 kB",
-        "gradient:1       /device:CPU:1  /device:CPU:0  3.00 kB",
-      ],
-    )
-
-  def test_one_device_sends_nothing(self):
-    self.assertEqual(traffic.table([], 10), "no tensor is sent between devices")
 
 
 def _model_fn(features, labels, mode):
