@@ -130,14 +130,17 @@ class TrainOptions(ModelOptions):
 
 
 @dataclasses.dataclass(frozen=True)
-class StepOptions(ModelOptions):
-  """Options of a command that looks at the last of some steps of training.
+class TraceOptions(ModelOptions):
+  """Options of the trace of a step, the last one of a training.
 
   Attributes:
     step: The step to trace. The first steps are slower than others.
+    out: Directory for step_N.png, step_N.svg and step_N.json, which
+      chrome://tracing and ui.perfetto.dev show.
   """
 
   step: int = _output(20, 1)
+  out: str = _output("trace", is_path=True)
 
   def __post_init__(self) -> None:
     super().__post_init__()
@@ -161,18 +164,6 @@ class StepOptions(ModelOptions):
       # Estimator saves the first step and the last; no others.
       save_checkpoints_steps=self.step + 1,
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class TraceOptions(StepOptions):
-  """Options of the trace of a step.
-
-  Attributes:
-    out: Directory for step_N.png, step_N.svg and step_N.json, which
-      chrome://tracing and ui.perfetto.dev show.
-  """
-
-  out: str = _output("trace", is_path=True)
 
 
 @dataclasses.dataclass(frozen=True)
