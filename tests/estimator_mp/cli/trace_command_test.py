@@ -50,10 +50,6 @@ class TraceCommandTest(parameterized.TestCase):
     self.assertEqual(bool(weights), "zb1p" in arguments)
 
 
-# The network is cut after its second layer of 128 units; 64 examples, float32.
-_ACTIVATIONS = 64 * 128 * 4
-
-
 if __name__ == "__main__":
   tf.get_logger().setLevel("FATAL")
   absltest.main()
