@@ -6,6 +6,7 @@ device of the mesh has to exist.
 """
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -57,7 +58,15 @@ def inspect_model_fn(
   sharding_config_lib.check_config(config)
   # Inputs are fed, so there is no `tf.data` to prefetch from.
   config = dataclasses.replace(config, prefetch_inputs=False)
-  sharded = sharding.shard_model_fn(model_fn, config)
+  losses: list[tf.Tensor] = []
+
+  @functools.wraps(model_fn)
+  def with_plain_loss(*args: Any, **kwargs: Any) -> tf.estimator.EstimatorSpec:
+    spec = model_fn(*args, **kwargs)
+    losses.append(spec.loss)
+    return spec
+
+  sharded = sharding.shard_model_fn(with_plain_loss, config)
   arguments = _arguments(model_fn, labels is not None, params)
   given = make_run_config(config)
   if run_config is not None:
@@ -69,9 +78,10 @@ def inspect_model_fn(
       if labels is not None:
         arguments["labels"] = placeholders(labels)
     seen = len(graph.get_operations())
-    spec = sharded(**arguments, config=given)
+    sharded(**arguments, config=given)
     built = graph.get_operations()[seen:]
-    ops = traversal.ancestors([spec.loss.op], built)
+    # Slices have copies of what leads to the plain loss.
+    ops = traversal.ancestors([losses[0].op], built)
     groups = colocation.ColocationGroups()
     groups.add(ops)
     return inspection.inspect_graph(

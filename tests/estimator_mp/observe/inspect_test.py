@@ -49,10 +49,15 @@ class InspectionTest(parameterized.TestCase):
     for text in ("replica", "segment", "over the model axis"):
       self.assertNotIn(text, found.table())
 
-  def test_costs_are_those_of_the_layers(self):
+  @parameterized.parameters(
+    ("stage:3", 1), ("stage:3", 4), ("data:2,stage:3", 2)
+  )
+  def test_costs_are_those_of_the_layers(self, mesh, count):
     """Three dense layers: 10 -> 16 -> 16 -> 8 -> 1, cut by rules."""
     rules = (("^dense/", 0), ("^dense_1/", 1), (".", 2))
-    found = inspect_zoo("mlp_adam", mesh="stage:3", placement=rules)
+    found = inspect_zoo(
+      "mlp_adam", mesh=mesh, placement=rules, num_micro_batches=count
+    )
     first, second, _ = found.costs
     # A product, and one addition and one ReLU for each result.
     self.assertEqual(first.flops, BATCH * 16 * (2 * 10 + 2))
