@@ -65,21 +65,18 @@ def read_batches(
 
 
 def input_specs(
-  input_fn: Callable[..., Any],
-  run_config: tf.estimator.RunConfig,
-  params: Mapping[str, Any] | None = None,
+  input_fn: Callable[..., Any], run_config: tf.estimator.RunConfig
 ) -> tuple[Any, Any]:
   """Returns what features and labels of an input_fn are: nested specs.
 
   Args:
     input_fn: An input_fn of an Estimator; nothing is read of it.
     run_config: Its `config`, if it takes one.
-    params: Its `params`, if it takes some.
   """
   with tf.Graph().as_default():
     features, labels = tf.nest.map_structure(
       lambda x: x if x is None else tf.type_spec_from_value(x),
-      _call_input_fn(input_fn, run_config, params),
+      _call_input_fn(input_fn, run_config, None),
     )
   return features, labels
 

@@ -20,16 +20,14 @@ def phase_costs(
   passes: Mapping[tf.Operation, cells.Pass],
   num_stages: int,
   measured_seconds: Mapping[str, float] | None = None,
-  num_slices: int = 1,
 ) -> Costs:
-  """Returns the costs of the passes of one slice.
+  """Returns the costs of passes.
 
   Args:
-    passes: Those that ops of the first slice are part of.
+    passes: Those that ops are part of.
     num_stages: How many stages there are.
     measured_seconds: The seconds of forward ops and their gradients for a whole
       batch, by name, if they were measured.
-    num_slices: How many slices a batch has.
   """
   op_costs = costs_lib.op_costs([*passes])
   seconds = {phase: [0.0] * num_stages for phase in Phase}
@@ -37,7 +35,7 @@ def phase_costs(
   for op, (stage, phase) in passes.items():
     seconds[phase][stage] += op_costs[op].seconds
     if measured_seconds is not None and phase is Phase.FORWARD:
-      measured[stage] += measured_seconds.get(op.name, 0.0) / num_slices
+      measured[stage] += measured_seconds.get(op.name, 0.0)
   for stage, found in enumerate(measured):
     estimated = sum(of_phase[stage] for of_phase in seconds.values())
     if found and estimated:
