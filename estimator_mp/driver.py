@@ -33,7 +33,6 @@ from estimator_mp.graph import (
 )
 from estimator_mp.lower import (
   copies,
-  initial_values,
   lowering,
   ordering,
   outputs,
@@ -41,6 +40,7 @@ from estimator_mp.lower import (
   prefetching,
   process_sums,
   sends,
+  unfolded_values,
 )
 from estimator_mp.placement import contents, transfers
 from estimator_mp.plan import (
@@ -297,7 +297,7 @@ class Driver:
       else:
         copies.before_finalization(self._graph, late)
     if self._is_training and not compiles_with_xla:
-      initial_values.compute_in_session()
+      unfolded_values.compute_in_session()
     self._servers.finish(self._graph.get_operations())
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from compat.private import keras
 from estimator_mp import driver
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.capture import graph_checks, size_errors
+from estimator_mp.capture import graph_checks, step_errors
 from estimator_mp.config import placement_file
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.lower import ordering, parameter_servers
@@ -166,7 +166,7 @@ def _with_hooks(
     # After those that initialize iterators or set them to a position.
     spec = spec._replace(training_hooks=(*spec.training_hooks, hook))
   if of_call.has_slices:
-    spec = size_errors.with_explained_steps(spec)
+    spec = step_errors.with_explained_steps(spec)
   spec = export.with_deviceless_export(spec)
   if config.verify_placement:
     spec = verification.with_placement_verification(spec)

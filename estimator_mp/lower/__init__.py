@@ -1,5 +1,5 @@
-"""Lowering: the passes that edit a graph as the plan says; nothing else does.
+"""Lowering: the passes that edit a graph as a plan says.
 
 In: a graph and a plan. Out: the same graph, with copies, sums, updates and
-order.
+order. Besides it only `graph` edits graphs: it inlines calls and sets devices.
 """

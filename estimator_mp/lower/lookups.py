@@ -135,12 +135,12 @@ class Lookups:
         for index, tensor in enumerate(reader.inputs):
           if tensor is op.outputs[0]:
             graph_edits.replace_input(reader, index, rows)
-      self.leave(op)
+      self.detach(op)
     self._wait(found)
     return {op.outputs[0].name: rows for op, rows in found.items()}
 
-  def leave(self, op: tf.Operation) -> None:
-    """Leaves a lookup, which nothing reads, that of a variable never run.
+  def detach(self, op: tf.Operation) -> None:
+    """Detaches a lookup that nothing reads: it may not be fetched or fed.
 
     Args:
       op: The lookup.

@@ -2,8 +2,9 @@
 
 What is executed in parts is instantiated for each slice of the batch, and what
 is executed once reads what slices make; sums go over replicas; the schedule
-becomes control dependencies. Nothing is decided here: all of it is in the plan,
-or follows from the graph.
+becomes control dependencies. What the plan does not say follows from the graph
+that is there by then: which gradients a round of updates sums over replicas
+(`plan.update_reads`, `plan.gradient_sums`), which lookups share an exchange.
 """
 
 import functools

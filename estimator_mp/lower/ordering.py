@@ -1,9 +1,7 @@
 """Ordering: the order of cells, as control dependencies.
 
-- What micro-batches run stops waiting for updates that all of them have a part
-  in; the gradients wait instead.
 - A write waits for reads of its variable that the program made before.
-- Where the backward pass is split, no gradient waits for that of a weight.
+- Gradients of a `tf.tuple` stop waiting for each other.
 - Devices run their cells in the order of a schedule.
 - Devices do their parts of collectives in one order, that of all.
 - XLA compiles the ops of a cell together, and none of two cells.

@@ -1,8 +1,7 @@
 """Replicas: the whole staged model once more, on devices of its own.
 
-Each replica computes the gradients of its own slice of the batch, by clones of
-the ops of replica 0, as micro-batches are. It reads variables in one of two
-ways:
+Each replica computes the gradients of its own slices of the batch, which
+`instantiation` makes. It reads variables in one of two ways:
 
 - `shared`: where they are, in replica 0; each step sends them.
 - `mirrored`: from copies on its own devices. Either each replica repeats the

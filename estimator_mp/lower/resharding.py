@@ -4,8 +4,8 @@
     concat    the whole of what is split
     reduce    the whole of parts that add up
 
-Each is made once, on demand. A reader in the layout that a tensor has reads
-what stands for it.
+Each is made once, on demand. A reader that wants the layout that a tensor has
+reads the parts themselves.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Transfers: a placed graph is changed so that it sends less."""
+"""Sends: a placed graph is changed so that its devices send each other less."""
 
 from collections.abc import Iterable, Sequence
 
@@ -34,7 +34,7 @@ def reduce_transfers(savings: transfers.Savings) -> None:
 def send_in_half(
   sends: Sequence[half_sends.HalfSend], dtype: tf.DType
 ) -> dict[tf.Operation, int]:
-  """Casts the activations that stages send, before gradients are requested.
+  """Casts the activations, and their gradients, that stages send.
 
   Args:
     sends: The activations that are sent.

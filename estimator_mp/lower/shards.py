@@ -1,4 +1,4 @@
-"""Shards: variables of their own, as slices of those that are split.
+"""Shards: makes a variable for each shard of a variable that is split.
 
 A variable that is split keeps its Python object and its handle, which nobody
 runs any more: a phantom. Its shards are variables of their own, which a

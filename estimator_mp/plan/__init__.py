@@ -1,4 +1,7 @@
-"""The plan: everything that is decided before a graph is edited.
+"""Plans: decisions as data, and what finds them; nothing here edits a graph.
 
-In: a captured graph and a configuration. Out: an immutable plan.
+In: the graph of a step and a configuration. Out: the stages of ops, how
+variables are split, the order of cells, `step_plan.StepPlan`, and reports.
+`partitioner` says in which order they are made: some of its passes rewrite the
+graph, and later ones read what these have left.
 """

@@ -4,9 +4,9 @@
       train_op = optimizer.minimize(loss)
 
 Here each op of the gradients waits for updates that read what all slices have
-made, so none could begin before all slices had passed forward. Yet when an op
-is executed that has no state makes no difference to what it computes. So it
-does not wait; what has a state, and what is executed once, waits instead.
+made, so none could begin before all slices had passed forward. The time at
+which an op without state is executed does not change its result. So its control
+dependency moves on: to ops that read it and have state, or are executed once.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ def plan_waits(
   waits = ControlEdges()
   after: set[tf.Operation] = set()  # Ops that wait for slices, executed once.
   late: dict[tf.Operation, tuple[tf.Operation, ...]] = {}
-  # To wait for one that has made nothing that others see waits for nothing.
+  # Nothing has to wait for an op without side effects.
   effective: set[tf.Operation] = set()
   for op in ops:
     own = traversal.control_inputs(op)

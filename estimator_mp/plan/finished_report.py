@@ -35,7 +35,8 @@ class PlannedBatch:
     layouts: How ops are executed over slices.
     reshards: What is cut, joined and summed.
     control: What ops wait for.
-    num_segments: How often slices wait for each other, and once more.
+    num_segments: How many segments there are: one more than slices wait for
+      each other.
     num_slices: How many slices there are.
   """
 

@@ -5,7 +5,8 @@
     reduce    the whole of parts that add up
 
 What is computed in parts and read in parts costs nothing. All else is sent
-between devices, or waits for all slices; `lower.instantiation` makes it.
+between devices, or waits for all slices. Reports read this list; what makes
+reshards, `lower.resharding`, follows the same layouts.
 """
 
 import dataclasses

@@ -21,7 +21,7 @@ def segments_of_ops(
   backward: Collection[tf.Operation] = (),
   waits: ControlEdges = OF_THE_GRAPH,
 ) -> dict[tf.Operation, int]:
-  """Returns the segment that each op is in, or that has to be over before it.
+  """Returns the segment of each op of a slice; of others how many come before.
 
   Most ops are in the first segment that they can be in. What was made for
   gradients is in the last one: the shape of an activation, say, is not read

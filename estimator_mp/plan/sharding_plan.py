@@ -56,7 +56,7 @@ class ShardingPlan:
     placement: The stage of each op.
     pipeline: How micro-batches and replicas run; None if the graph has one
       slice of the batch.
-    gradient_sums: For each request for gradients, what it sums over replicas.
+    gradient_sums: For each round of updates, what it sums over replicas.
     mirrors: The names of the handles (or references) of each mirrored
       variable's mirrors, by the name of the variable's op.
     zero_shards: The replica that updates each variable, by the name of its op;

@@ -1,9 +1,8 @@
 """Candidates: choices of splits of variables, and what follows from them.
 
-That is known op by op, in order, of the layouts of what an op reads
-(`propagate`). So of a choice that differs little from one that is known only
-what is behind the difference is decided again; and what was decided once of an
-op, for some layouts, is remembered. Ops, tensors and layouts go by numbers.
+Layouts follow op by op, from those of an op's inputs (`propagate`). So a changed
+choice propagates again only behind the change, and what was decided of an op is
+kept by the layouts of its inputs. Ops, tensors and layouts go by numbers.
 """
 
 import dataclasses

@@ -24,13 +24,15 @@ _MOST_WHOLE = 0.1
 class Cost:
   """The cost of a choice; earlier fields count more.
 
-  Evenness has a price. Beyond a little that is free, it is worth a tenth of the
-  bytes that are sent, or more, to split another hundredth of all weights, or of
-  all work; what costs more than that stays whole. The price grows with what is
-  whole, and has no limit where that is a tenth: else it would be cheapest to
-  split nothing. With an even share as a condition instead, the little that is
-  left over in a small model would be split at any price, as a table of
-  positions whose columns all that follows takes on.
+  What stays whole is on the first device alone. Let u be the share of all
+  weights, or of all work, that is whole beyond a little that is free. Then
+
+      priced_bytes = bytes sent in a step / (1 - u / 0.1)
+
+  so nothing is split for its own sake, and a tenth is never whole. With an even
+  share as a condition instead, the little that is left over in a small model
+  would be split at any price, as a table of positions whose columns all that
+  follows takes on.
 
   Attributes:
     over_limit: The bytes of the first device above the memory limit.

@@ -15,7 +15,7 @@ from estimator_mp.config.split_rules import (
 )
 from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.plan.purpose import Purpose
-from estimator_mp.plan.split_plan import Gather
+from estimator_mp.plan.split_plan import Gather, is_slot_name
 from estimator_mp.propagate.splits import CyclicShard, Shard, even_sizes
 
 import tensorflow as tf
@@ -68,7 +68,7 @@ def splits_of_rules(
   used: set[SplitRule] = set()
   for variable in variables:
     rule = rule_for(rules, variable.name)
-    is_slot = variable not in trained and _is_below(variable.name, names)
+    is_slot = variable not in trained and is_slot_name(variable.name, names)
     names.add(variable.name)
     if rule is None or (is_slot and rule[1] is not None):
       continue
@@ -114,12 +114,6 @@ def check_gathers(
         "variable before it whole, or split it by another axis, with a rule of "
         'split, or use gathers="allow"'
       )
-
-
-def _is_below(name: str, names: Collection[str]) -> bool:
-  """Whether a name is under another one, as that of a slot is."""
-  parts = name.split("/")
-  return any("/".join(parts[:i]) in names for i in range(1, len(parts)))
 
 
 def _check_used(

@@ -130,7 +130,7 @@ class SplitPlan:
   def slots(self) -> list[SplitVariable]:
     """Those variables that are under the name of another one, as slots are."""
     names = {x.name for x in self.variables}
-    return [x for x in self.variables if _is_slot(x.name, names)]
+    return [x for x in self.variables if is_slot_name(x.name, names)]
 
   def to_dict(self) -> dict[str, Any]:
     """Returns everything for JSON."""
@@ -194,8 +194,13 @@ class SplitPlan:
       yield f"  and {count} of less than {_SMALL} B each: {num_bytes}"
 
 
-def _is_slot(name: str, names: Collection[str]) -> bool:
-  """Whether a variable is under the name of another one, as slots are."""
+def is_slot_name(name: str, names: Collection[str]) -> bool:
+  """Whether a variable is under the name of another one, as slots are.
+
+  Args:
+    name: The name of its op.
+    names: Those of others.
+  """
   parts = name.split("/")
   return any("/".join(parts[:i]) in names for i in range(1, len(parts)))
 

@@ -1,9 +1,8 @@
 """The automatic choice of splits.
 
-Among the ways to split variables, that is taken which sends the fewest bytes in
-a step, where what is left whole, so that devices do not hold, or compute, about
-as much, has its price: for a transformer, Megatron-LM's (Shoeybi et al., 2019,
-arXiv:1909.08053).
+It sends the fewest bytes in a step, times a price of what stays whole, by which
+devices hold or compute less evenly (`split_costs`): for a transformer it is
+Megatron-LM's (Shoeybi et al., 2019, arXiv:1909.08053).
 
 Variables that are alike, as those of the layers of a network are, are split
 alike at first. Choices are improved one group of them after the other, and two

@@ -1,10 +1,10 @@
-"""The plan of a step: all that lowering reads besides the graph, as plain data.
+"""The plan of a step: how its ops are executed, as plain data.
 
     stages    op -> stage              parts     op -> layouts of what parts
     layouts   tensor -> layout                   read and make
     passes    op -> stage and phase    edges     op -> what it waits for
-    reshards  what is cut, joined and summed, in bytes
 
+`lower.lowering` reads these; `reshards`, `segments` and `splits` are reports.
 Ops and tensors go by their names, so a plan goes to JSON and back, two plans
 compare, and none keeps its graph alive.
 """
@@ -40,13 +40,14 @@ class StepPlan:
     layouts: The layouts of tensors over slices, but for those that are whole.
     parts: How ops are executed over slices; all others are executed once.
     of_inputs: Ops that depend on inputs alone.
-    alike: What slices read, and what is the same for all: with replicas, each
-      may have variables of its own.
-    updates: Ops of which no slice needs anything.
+    alike: Ops that slices read and that do not depend on the batch: with
+      replicas, each may have variables of its own.
+    updates: Ops that no slice depends on.
     stateful: Ops that make something else whenever they are executed.
     passes: For each segment, the pass of each op of a slice.
-    edges: What ops wait for, where that is not what the graph says.
-    deferred: What is to be over before somebody sees what an op makes.
+    edges: The control inputs of ops, where they are not the graph's.
+    deferred: Ops that end before the value of an op is fetched, or reaches an
+      op that has state.
     batched: The gradients that several slices make at once, by the tensors.
     recomputed: The ops that compute activations again, by those that they
       repeat.

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from estimator_mp.config.schedules import rows
+from estimator_mp.config.schedules import algorithms
 from estimator_mp.config.schedules.schedule import Cell, Schedule
 
 # More take minutes to write down, and a graph has clones of a model in each.
@@ -55,17 +55,17 @@ class Order:
 
 ORDERS = {
   "none": Order("no order: every cell that is ready", "up to M", None),
-  "gpipe": Order("all forwards, then all backwards", "M", rows.gpipe),
+  "gpipe": Order("all forwards, then all backwards", "M", algorithms.gpipe),
   "1f1b": Order(
     "alternates forwards and backwards, as soon as there is a backward",
     "K - k",
-    rows.one_forward_one_backward,
+    algorithms.one_forward_one_backward,
   ),
   "interleaved": Order(
     "`1f1b` with `num_virtual_stages` stages on each device; the bubble is "
     "that many times smaller, and more is sent",
     "more than `1f1b`",
-    rows.interleaved,
+    algorithms.interleaved,
     needs_multiple=True,
     stages_per_device=range(2, _MAX_CELLS),
     otherwise="1f1b",
@@ -73,21 +73,21 @@ ORDERS = {
   "zb1p": Order(
     "`1f1b` with the gradients of weights deferred, so that stages wait less",
     "K",
-    rows.zb1p,
+    algorithms.zb1p,
     otherwise="zbv",
     splits_backward=True,
   ),
   "zb2p": Order(
     "`zb1p` with more forwards first, for a backward pass that takes longer",
     "2 K - 1",
-    rows.zb2p,
+    algorithms.zb2p,
     otherwise="zbv",
     splits_backward=True,
   ),
   "zbv": Order(
     "`zb1p` with two stages on each device, the last of them on the first",
     "K, as 2 K of half the layers",
-    rows.zbv,
+    algorithms.zbv,
     stages_per_device=range(2, 3),
     otherwise="zb1p",
     splits_backward=True,
@@ -96,7 +96,7 @@ ORDERS = {
   AUTO: Order(
     "the fastest schedule found for the costs of the model's phases",
     "at most `max_live_micro_batches`, K by default",
-    rows.auto,
+    algorithms.auto,
     otherwise="zbv",
     splits_backward=True,
   ),

@@ -1,7 +1,7 @@
 """Initial values: the same as the plain model's, and not kept by a session."""
 
 import estimator_mp
-from estimator_mp.lower import initial_values
+from estimator_mp.lower import unfolded_values
 
 import numpy as np
 import tensorflow as tf
@@ -58,7 +58,7 @@ class ComputeInSessionTest(parameterized.TestCase):
       with tf.Graph().as_default():
         variable = v1.get_variable("weights", initializer=make())
         if in_session:
-          initial_values.compute_in_session()
+          unfolded_values.compute_in_session()
         with v1.Session(config=config) as session:
           initialize = v1.global_variables_initializer()
           largest.append(_largest_constant(session, initialize))
@@ -79,7 +79,7 @@ class ComputeInSessionTest(parameterized.TestCase):
       finally:
         v1.enable_control_flow_v2()
       variable = v1.get_variable("weights", initializer=value)
-      initial_values.compute_in_session()
+      unfolded_values.compute_in_session()
       session.run(v1.global_variables_initializer())
       self.assertEqual(session.run(variable)[0, 0], 1.0)
 

@@ -1,4 +1,4 @@
-"""Errors of sizes: inputs with different numbers of examples in a step.
+"""Errors of steps: inputs with different numbers of examples.
 
 The checks are ops of the graph (`batch_size`). TensorFlow wraps what they say
 into lines of its own; here it becomes the whole error.

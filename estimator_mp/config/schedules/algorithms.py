@@ -1,6 +1,6 @@
-"""The rows of schedules: the cells of one device, as papers order them.
+"""Schedule algorithms: the order of a device's cells, as papers have it.
 
-To add an order, write the function of its rows here and give it a name in
+To add an order, write the function of a device's row here and give it a name in
 `orders.ORDERS`; the choices of the option, the errors and what the tests check
 follow.
 """

@@ -1,4 +1,4 @@
-"""Initial values: computed when a session begins, and not kept by it.
+"""Unfolded values: initial values that a session computes, and does not keep.
 
 TensorFlow's graph optimizer replaces what is computed of constants alone by the
 result, if that has no more than 10 MiB: an optimizer's zeros, and draws with a
