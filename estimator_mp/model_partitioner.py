@@ -46,7 +46,7 @@ from estimator_mp.propagate.propagation import Propagation, is_without_state
 
 import tensorflow as tf
 
-Splits = Mapping[tf.Operation, splits_lib.Shard]
+Splits = Mapping[tf.Operation, splits_lib.VariableSplit]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +100,7 @@ class ModelPartitioner:
   def split(
     self,
     fetches: Sequence[Fetch],
-    decided: Mapping[tf.Operation, splits_lib.Shard | None],
+    decided: Mapping[tf.Operation, splits_lib.VariableSplit | None],
     undecided: Sequence[tf.Operation] = (),
     backward: Collection[tf.Operation] = (),
     memory_limit: int | None = None,
@@ -364,7 +364,7 @@ class _Analysis:
         Partition(
           sum(how.sizes),
           tuple(how.sizes),
-          isinstance(how, splits_lib.CyclicShard),
+          isinstance(how, splits_lib.CyclicSplit),
         ),
       )
       for variable, how in splits.items()
@@ -451,12 +451,12 @@ def _may_join(
   return variable not in known and may_follow(variable)
 
 
-def _shards_of(how: Shard) -> splits_lib.Shard:
+def _shards_of(how: Shard) -> splits_lib.VariableSplit:
   """Returns how a variable is split that is read so."""
   sizes = tuple(x for x in how.partition.parts if isinstance(x, int))
   if how.partition.is_cyclic:
-    return splits_lib.CyclicShard(how.axis, sizes)
-  return splits_lib.Shard(how.axis, sizes)
+    return splits_lib.CyclicSplit(how.axis, sizes)
+  return splits_lib.VariableSplit(how.axis, sizes)
 
 
 def _reads(of_model: Iterable[tf.Operation]) -> list[tf.Operation]:

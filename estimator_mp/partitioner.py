@@ -385,7 +385,9 @@ class Partitioner:
 
   def _asked_splits(
     self, of_model: Iterable[tf.Operation], count: int
-  ) -> tuple[dict[tf.Operation, splits.Shard | None], list[tf.Operation]]:
+  ) -> tuple[
+    dict[tf.Operation, splits.VariableSplit | None], list[tf.Operation]
+  ]:
     """Returns how a user wants variables split, and those to be searched."""
     rules = self._config.split
     handles = [

@@ -395,5 +395,5 @@ class Lowering:
       if op.outputs[0].consumers():
         groups.append([op])
       else:  # As that of the whole batch, of which slices do theirs.
-        lookups.leave(op)
+        lookups.detach(op)
     return [group for group in groups if group]

@@ -16,7 +16,7 @@ from estimator_mp.graph import (
   placed_ops,
 )
 from estimator_mp.graph.definitions import Definitions
-from estimator_mp.propagate.splits import CyclicShard, Shard
+from estimator_mp.propagate.splits import CyclicSplit, VariableSplit
 
 import numpy as np
 import tensorflow as tf
@@ -33,7 +33,7 @@ class Shards:
 
   def __init__(
     self,
-    splits: Mapping[tf.Operation, Shard],
+    splits: Mapping[tf.Operation, VariableSplit],
     devices_of: Callable[[tf.Operation], Sequence[str]],
   ):
     """Makes the handles of shards, in the graph of their variables.
@@ -102,7 +102,7 @@ class Shards:
     split = self._split_of(variable)
     if split is None:
       return [variable]
-    if isinstance(split, CyclicShard):
+    if isinstance(split, CyclicSplit):
       self._let_load(variable, split)
       return [variable]
     handle = variable.handle
@@ -119,14 +119,14 @@ class Shards:
           tf.compat.v1.add_to_collection(local, shard)
     return made[handle.name]
 
-  def _split_of(self, entry: Any) -> Shard | None:
+  def _split_of(self, entry: Any) -> VariableSplit | None:
     """Returns how a variable is split; None for what is none, or is whole."""
     handle = getattr(entry, "handle", None)
     if handle is None or not isinstance(entry, tf.Variable):
       return None
     return self.splits.get(handle.op)
 
-  def _let_load(self, variable: Any, split: Shard) -> None:
+  def _let_load(self, variable: Any, split: VariableSplit) -> None:
     """Lets `variable.load` write all shards: the variable's own is never run.
 
     Args:
@@ -139,7 +139,9 @@ class Shards:
         _load, variable.handle.op.name, variable.shape, split, writes
       )
 
-  def _make_variables(self, variable: Any, split: Shard) -> list[tf.Variable]:
+  def _make_variables(
+    self, variable: Any, split: VariableSplit
+  ) -> list[tf.Variable]:
     """Returns Python's objects for the shards of a variable."""
     handles = [x.outputs[0] for x in self.handles[variable.handle.op]]
     first = variable.initializer
@@ -190,7 +192,7 @@ class Shards:
     variables: dict[str, Any] = {}
     for x in entries:
       split = self._split_of(x)
-      if split is not None and not isinstance(split, CyclicShard):
+      if split is not None and not isinstance(split, CyclicSplit):
         variables.setdefault(x.handle.name, x)
     if not variables:
       return
@@ -237,7 +239,7 @@ def write_instead(op: tf.Operation, writes: Sequence[tf.Operation]) -> None:
 
 
 def _handles(
-  splits: Mapping[tf.Operation, Shard],
+  splits: Mapping[tf.Operation, VariableSplit],
   devices_of: Callable[[tf.Operation], Sequence[str]],
 ) -> dict[tf.Operation, list[tf.Operation]]:
   """Returns new variables for the shards of others."""
@@ -268,7 +270,7 @@ def _handles(
 def _load(
   name: str,
   shape: tf.TensorShape,
-  split: Shard,
+  split: VariableSplit,
   writes: Sequence[tf.Operation],
   value: Any,
   session: tf.compat.v1.Session | None = None,
@@ -298,7 +300,7 @@ def _load(
       f"{name}.load(value) got the shape {list(whole.shape)}; pass "
       f"{shape.as_list()}"
     )
-  if isinstance(split, CyclicShard):
+  if isinstance(split, CyclicSplit):
     parts = [whole[i :: len(writes)] for i in range(len(writes))]
   else:
     parts = np.split(whole, split.offsets[1:], split.axis)

@@ -1,6 +1,6 @@
 """Candidates: choices of splits of variables, and what follows from them.
 
-Layouts follow op by op, from those of an op's inputs (`propagate`). So a changed
+Layouts follow op by op, from those of an op's inputs (`propagate`). A changed
 choice propagates again only behind the change, and what was decided of an op is
 kept by the layouts of its inputs. Ops, tensors and layouts go by numbers.
 """

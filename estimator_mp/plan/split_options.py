@@ -16,7 +16,7 @@ from estimator_mp.config.split_rules import (
 from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.plan.purpose import Purpose
 from estimator_mp.plan.split_plan import Gather, is_slot_name
-from estimator_mp.propagate.splits import CyclicShard, Shard, even_sizes
+from estimator_mp.propagate.splits import CyclicSplit, VariableSplit, even_sizes
 
 import tensorflow as tf
 
@@ -46,7 +46,7 @@ def splits_of_rules(
   variables: Sequence[tf.Operation],
   trained: Collection[tf.Operation],
   num_parts: int,
-) -> dict[tf.Operation, Shard | None]:
+) -> dict[tf.Operation, VariableSplit | None]:
   """Returns how rules split variables.
 
   Args:
@@ -62,7 +62,7 @@ def splits_of_rules(
   Raises:
     SplitError: If a rule does not suit a variable, or is for none.
   """
-  found: dict[tf.Operation, Shard | None] = {}
+  found: dict[tf.Operation, VariableSplit | None] = {}
   tables: list[tuple[tf.Operation, SplitRule]] = []
   names: set[str] = set()
   used: set[SplitRule] = set()
@@ -133,7 +133,9 @@ def _check_used(
       )
 
 
-def _split_of(variable: tf.Operation, rule: SplitRule, num_parts: int) -> Shard:
+def _split_of(
+  variable: tf.Operation, rule: SplitRule, num_parts: int
+) -> VariableSplit:
   """Returns how a rule splits a variable."""
   shape = tf.TensorShape(variable.get_attr("shape"))
   axis = rule[1] if isinstance(rule[1], int) else 0
@@ -152,18 +154,20 @@ def _split_of(variable: tf.Operation, rule: SplitRule, num_parts: int) -> Shard:
       f"{num_parts} entries, or None to keep it whole"
     )
   sizes = even_sizes(size, num_parts)
-  return CyclicShard(0, sizes) if rule[1] == "mod" else Shard(axis, sizes)
+  return (
+    CyclicSplit(0, sizes) if rule[1] == "mod" else VariableSplit(axis, sizes)
+  )
 
 
 def _on_one_device_each(
   tables: Iterable[tuple[tf.Operation, SplitRule]], num_parts: int
-) -> dict[tf.Operation, Shard]:
+) -> dict[tf.Operation, VariableSplit]:
   """Returns tables, each on the device with the fewest bytes of them so far.
 
   Raises:
     SplitError: If a variable has no rows.
   """
-  found: dict[tf.Operation, Shard] = {}
+  found: dict[tf.Operation, VariableSplit] = {}
   num_bytes = [0] * num_parts
   for table, rule in sorted(
     tables, key=lambda x: shapes.variable_bytes(x[0]), reverse=True
@@ -178,5 +182,5 @@ def _on_one_device_each(
     num_bytes[position] += shapes.variable_bytes(table)
     sizes = [0] * num_parts
     sizes[position] = shape.as_list()[0]
-    found[table] = Shard(0, tuple(sizes))
+    found[table] = VariableSplit(0, tuple(sizes))
   return found

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from estimator_mp import amounts
-from estimator_mp.propagate.splits import Shard
+from estimator_mp.propagate.splits import VariableSplit
 
 import tensorflow as tf
 
@@ -89,7 +89,7 @@ class SplitVariable:
   num_bytes: int
 
   @classmethod
-  def of(cls, variable: tf.Operation, split: Shard) -> "SplitVariable":
+  def of(cls, variable: tf.Operation, split: VariableSplit) -> "SplitVariable":
     """Returns what the plan says of a variable.
 
     Args:

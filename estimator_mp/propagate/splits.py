@@ -14,15 +14,12 @@ _Split = TypeVar("_Split")
 
 
 @dataclasses.dataclass(frozen=True)
-class Shard:
-  """How a tensor is split: the concat of its parts is the tensor.
-
-  As an operand of an op: part i of the op reads part i of the tensor. As an
-  output: part i of the op makes it.
+class VariableSplit:
+  """How a variable is split: the concat of its shards is the variable.
 
   Attributes:
     axis: The dimension that is split, from 0.
-    sizes: The size of each part in that dimension.
+    sizes: The size of each shard in that dimension.
   """
 
   axis: int
@@ -45,7 +42,7 @@ class Shard:
 
 
 @dataclasses.dataclass(frozen=True)
-class CyclicShard(Shard):
+class CyclicSplit(VariableSplit):
   """How a table is split whose row r is on device r % N, as its row r // N.
 
   Only handles of variables are split so. Their readers get rows that were

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from estimator_mp.propagate.splits import Shard
+from estimator_mp.propagate.splits import VariableSplit
 
 import numpy as np
 import tensorflow as tf
@@ -52,7 +52,7 @@ class Program:
   """
 
   shapes: Mapping[str, tuple[int, ...]]
-  splits: Mapping[str, Shard]
+  splits: Mapping[str, VariableSplit]
   unknown: Mapping[str, Sequence[int]]
   steps: Sequence[Step]
   seed: int
@@ -164,7 +164,7 @@ def _splits(random, shapes):
       sizes = tuple(np.diff([0, *ends, size]).tolist())
       if random.random() < 0.8:
         sizes = of_size.setdefault(size, sizes)
-      splits[name] = Shard(axis, sizes)
+      splits[name] = VariableSplit(axis, sizes)
   return splits
 
 

@@ -3,7 +3,7 @@
 Logits that are far apart or masked, other floats and second derivatives.
 """
 
-from estimator_mp.propagate.splits import Shard
+from estimator_mp.propagate.splits import VariableSplit
 from tests import tiers
 from tests.estimator_mp.model_axis import split_graphs
 
@@ -16,7 +16,10 @@ _ROWS, _CLASSES = 6, 7
 _LOGITS = (3 * _rng.randn(_ROWS, _CLASSES)).astype(np.float32)
 _NUMBERS = np.array([0, 3, 6, 2, 4, 4], np.int32)
 _LABELS = _rng.dirichlet(np.ones(_CLASSES), _ROWS).astype(np.float32)
-_OVER_CLASSES, _OVER_ROWS = Shard(1, (3, 2, 2)), Shard(0, (1, 3, 2))
+_OVER_CLASSES, _OVER_ROWS = (
+  VariableSplit(1, (3, 2, 2)),
+  VariableSplit(0, (1, 3, 2)),
+)
 _v1 = tf.compat.v1
 
 
@@ -100,7 +103,7 @@ class SoftmaxTest(parameterized.TestCase):
       self,
       lambda x: tf.nn.softmax(x, axis=1),
       {"x": _LOGITS.reshape([2, 3, 7])},
-      {"x": Shard(1, (2, 1))},
+      {"x": VariableSplit(1, (2, 1))},
       unknown={"x": [0]},
     )
 
@@ -259,7 +262,7 @@ class PublicFunctionsTest(parameterized.TestCase):
         self,
         function,
         {"x": _LOGITS.reshape(*rows, _CLASSES), "y": _NUMBERS.reshape(rows)},
-        {"x": Shard(len(rows), _OVER_CLASSES.sizes)},
+        {"x": VariableSplit(len(rows), _OVER_CLASSES.sizes)},
         unknown=dict.fromkeys("xy", range(len(rows))),
       )
 

@@ -1,7 +1,7 @@
 """Splits a graph of a test, and compares it with the plain one.
 
     check(test, lambda x, w: tf.matmul(x, w), {"x": x, "w": w},
-          {"w": Shard(1, (3, 2))})
+          {"w": VariableSplit(1, (3, 2))})
 
 feeds `x`, makes a variable of `w` that is split so, and compares values and
 gradients with those of the plain graph.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from estimator_mp import devices, model_partitioner
-from estimator_mp.propagate.splits import Shard
+from estimator_mp.propagate.splits import VariableSplit
 from tests.estimator_mp import session_configs
 
 import numpy as np
@@ -44,7 +44,7 @@ def check(
   test: Any,
   build: Callable[..., Any],
   feeds: Mapping[str, np.ndarray],
-  splits: Mapping[str, Shard],
+  splits: Mapping[str, VariableSplit],
   unknown: Mapping[str, Sequence[int]] = {},
   rtol: float = 1e-6,
   atol: float = 1e-6,
@@ -109,14 +109,14 @@ def _assert_close(ours, theirs, rtol, atol, name):
 def run(
   build: Callable[..., Any],
   feeds: Mapping[str, np.ndarray],
-  splits: Mapping[str, Shard],
+  splits: Mapping[str, VariableSplit],
   unknown: Mapping[str, Sequence[int]] = {},
   order: int = 1,
 ) -> Results:
   """Returns what a graph gives, split if something is to be; see `check`."""
   with tf.Graph().as_default():
     inputs, feed = {}, {}
-    variables: dict[tf.Operation, Shard] = {}
+    variables: dict[tf.Operation, VariableSplit] = {}
     for name, value in feeds.items():
       shape = [
         None if axis in unknown.get(name, ()) else size

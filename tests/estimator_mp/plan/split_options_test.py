@@ -4,7 +4,7 @@ from estimator_mp.config import sharding_options, split_rules
 from estimator_mp.graph import op_types
 from estimator_mp.plan import split_options
 from estimator_mp.plan.split_plan import Gather
-from estimator_mp.propagate.splits import CyclicShard, Shard
+from estimator_mp.propagate.splits import CyclicSplit, VariableSplit
 from tests.estimator_mp import graph_case
 
 import tensorflow as tf
@@ -31,25 +31,27 @@ class RulesTest(graph_case.GraphCase):
 
   def test_a_variable_below_another_is_split(self):
     found = self._splits(("net/out", 1))
-    self.assertEqual(found, {"net/out": Shard(1, (3, 3))})
+    self.assertEqual(found, {"net/out": VariableSplit(1, (3, 3))})
 
   def test_the_first_rule_counts(self):
     found = self._splits(("net/out", None), ("net", "mod"))
     slot = {"net/out/slot": None}
     self.assertEqual(
-      found, {"net": CyclicShard(0, (5, 5)), "net/out": None, **slot}
+      found, {"net": CyclicSplit(0, (5, 5)), "net/out": None, **slot}
     )
 
   def test_words_name_axes(self):
     found = self._splits(("^net$", "columns"), ("^net/out$", "div"))
     self.assertEqual(
-      found, {"net": Shard(1, (2, 2)), "net/out": Shard(0, (2, 2))}
+      found,
+      {"net": VariableSplit(1, (2, 2)), "net/out": VariableSplit(0, (2, 2))},
     )
 
   def test_whole_tables_are_on_the_device_with_the_fewest_bytes(self):
     found = self._splits(("net", "whole"))
     self.assertEqual(
-      found, {"net": Shard(0, (10, 0)), "net/out": Shard(0, (0, 4))}
+      found,
+      {"net": VariableSplit(0, (10, 0)), "net/out": VariableSplit(0, (0, 4))},
     )
 
   def test_a_scalar_is_no_table(self):
