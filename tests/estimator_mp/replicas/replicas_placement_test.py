@@ -134,7 +134,11 @@ class ErrorsTest(parameterized.TestCase):
       {"aggregation": "nccl"},
       "'nccl' .* /device:CPU:0, .*'copy', or 'auto'",
     ),
-    ("fraction", {"top_k_fraction": 0.0}, "top_k_fraction=0.0 .* such as 0.01"),
+    (
+      "fraction",
+      {"top_k_fraction": 0.0},
+      "top_k_fraction=0.0 .* such as 0.001",
+    ),
     (
       "sharded",
       {"aggregation": "ring", **_SHARDED},

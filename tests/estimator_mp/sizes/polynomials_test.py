@@ -1,10 +1,10 @@
 """Sizes are what they are for any numbers that symbols stand for."""
 
-import math
 import operator
 
 from estimator_mp.sizes import polynomials
 from tests.estimator_mp import drawn
+from tests.estimator_mp.sizes import numbers
 
 import hypothesis
 from absl.testing import absltest, parameterized
@@ -27,10 +27,7 @@ _SIZES = strategies.recursive(
 
 def _at(size):
   """Returns a size where symbols are numbers."""
-  return sum(
-    count * math.prod(_NUMBERS[name] for name in term)
-    for term, count in polynomials.terms_of(size).items()
-  )
+  return numbers.value_of(size, _NUMBERS)
 
 
 class PolynomialsTest(parameterized.TestCase):

@@ -1,9 +1,8 @@
 """Shapes are evaluated as kernels do, on numbers and on symbols."""
 
-import math
-
 from estimator_mp.sizes import polynomials, values
 from tests.estimator_mp import session_configs
+from tests.estimator_mp.sizes import numbers
 
 import numpy as np
 import tensorflow as tf
@@ -110,13 +109,9 @@ _UNKNOWN = [
 
 def _at(value):
   """Returns a value where n is a number."""
-  numbers = {"n": _N, "t": 3, "k": 5}
   found = np.empty(value.shape, np.int64)
   for place, entry in np.ndenumerate(value):
-    found[place] = sum(
-      count * math.prod(numbers[name] for name in term)
-      for term, count in polynomials.terms_of(entry).items()
-    )
+    found[place] = numbers.value_of(entry, {"n": _N, "t": 3, "k": 5})
   return found
 
 
