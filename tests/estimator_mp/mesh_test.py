@@ -131,8 +131,10 @@ class MeshDevicesTest(parameterized.TestCase):
     self.assertStartsWith(str(caught.exception), message)
 
   def test_gpus_are_found_before_cpus(self):
-    with absltest.mock.patch.object(
-      tf.config, "list_physical_devices", return_value=["gpu0", "gpu1"]
+    with absltest.mock.patch.multiple(
+      tf.config,
+      list_physical_devices=lambda kind: ["gpu0", "gpu1"],
+      get_logical_device_configuration=lambda gpu: None,
     ):
       mesh = estimator_mp.Mesh.create("stage:2")
       self.assertEqual(mesh.devices, ("/device:GPU:0", "/device:GPU:1"))
