@@ -86,6 +86,17 @@ class EqualityTest(parameterized.TestCase):
 
   def _assert_experts_are_apart(self, graph):
     """Each device has some experts, and gets their slots alone."""
+    self._assert_split_by_experts(graph)
+    splits = sharding_plan.get_plan(graph).splits
+    sent = [
+      (x.kind, x.type)
+      for x in splits.sent
+      if "/experts/" in x.op and x.forward_bytes
+    ]
+    self.assertIn(("slice", "Einsum"), sent)
+    self.assertNotIn(("broadcast", "Einsum"), sent)
+
+  def _assert_split_by_experts(self, graph):
     splits = sharding_plan.get_plan(graph).splits
     axes = {
       x.name.rpartition("experts/")[2]: x.axis
@@ -94,13 +105,23 @@ class EqualityTest(parameterized.TestCase):
     }
     names = ("up/kernel", "up/bias", "down/kernel", "down/bias")
     self.assertEqual(axes, dict.fromkeys(names, 0))
-    sent = [
-      (x.kind, x.type)
-      for x in splits.sent
-      if "/experts/" in x.op and x.forward_bytes
-    ]
-    self.assertIn(("slice", "Einsum"), sent)
-    self.assertNotIn(("broadcast", "Einsum"), sent)
+
+  @tiers.slow
+  def test_auto_is_by_experts_where_that_sends_less(self):
+    """In the model of docs/moe.md, whose slots are more than its tokens."""
+    model_fn = model_fns.moe(
+      num_layers=2,
+      hidden_size=32,
+      num_heads=4,
+      sequence_length=64,
+      vocabulary_size=256,
+      num_experts=8,
+      experts_per_token=2,
+    )
+    tokens = np.zeros([2, 64], np.int32)
+    config = estimator_mp.ShardingConfig("model:2")
+    program = programs.Program(model_fn, config, ({"tokens": tokens}, tokens))
+    self._assert_split_by_experts(program.graph)
 
   @tiers.slow
   def test_evaluation_and_predictions(self):
