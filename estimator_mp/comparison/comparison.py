@@ -167,6 +167,7 @@ def judge(
   step = parting.PartedStep(
     found[parted.number - 1][0],
     parted,
+    steps[parted.number - 2] if parted.number > 1 else None,
     tolerance,
     config,
     traversal.ops_run_with(spec.train_op, spec.loss),

@@ -10,8 +10,10 @@ from estimator_mp.graph import random_ops
 import tensorflow as tf
 
 _MOST_NAMES = 3
-# Sums in another order differ by so little, in float32.
+# Sums in another order differ by so little, in float32, and a step in which
+# training diverges makes so much of what differed before it.
 _ROUNDING = 1e-4
+_GROWTH = 100.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,6 +23,7 @@ class PartedStep:
   Attributes:
     plain: The results of the plain model's step.
     compared: The differences of the other model's step.
+    before: Those of the step before; None if it is the first.
     tolerance: The largest number that counts as no difference.
     config: How the one model is sharded.
     ops: The ops that a step of the other one runs.
@@ -28,6 +31,7 @@ class PartedStep:
 
   plain: training_graph.Step
   compared: differences.ComparedStep
+  before: differences.ComparedStep | None
   tolerance: float
   config: sharding_config_lib.ShardingConfig
   ops: Collection[tf.Operation]
@@ -64,10 +68,12 @@ def _rounding(step: PartedStep) -> str:
     and bool(wrong)
     and not any(f"{name}/".startswith(trained) for name in wrong)
   )
-  if max(sizes) > _ROUNDING or only_state_differs:
+  rounding = _ROUNDING
+  if step.before is not None:
+    rounding = max(rounding, _GROWTH * max(step.before.variables.values()))
+  if max(sizes) > rounding or only_state_differs:
     return ""
-  worst = max(variables.values())
-  if worst > _ROUNDING:
+  if max(variables.values()) > rounding:
     return (
       "the loss and the gradients differ by rounding only, but the optimizer "
       "makes large steps of gradients that are nearly zero, as Adam does; "
