@@ -69,7 +69,7 @@ _NO_FALLBACK = frozenset([Why.MOMENTS, Why.SUM])
 
 
 @dataclasses.dataclass(frozen=True)
-class Once:
+class ExecutedOnce:
   """An op at which slices wait, or that is executed once on activations.
 
   Attributes:
@@ -155,7 +155,7 @@ class Segments:
   """
 
   count: int
-  once: tuple[Once, ...] = ()
+  once: tuple[ExecutedOnce, ...] = ()
   flops: int = 0
   flops_in_parts: int = 0
   inputs: Moved = Moved()
@@ -163,7 +163,7 @@ class Segments:
   joined: Moved = Moved()
   num_slices: int = 1
   num_examples: int | None = None
-  stopped_by: Once | None = None
+  stopped_by: ExecutedOnce | None = None
 
   @property
   def share_in_parts(self) -> float:
@@ -171,7 +171,7 @@ class Segments:
     return self.flops_in_parts / self.flops if self.flops else 1.0
 
   @property
-  def fallbacks(self) -> list[Once]:
+  def fallbacks(self) -> list[ExecutedOnce]:
     """The ops that are executed once for want of a rule."""
     found = [x for x in self.once if x.is_fallback]
     if self.stopped_by is not None and self.stopped_by not in found:

@@ -9,7 +9,13 @@ from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.graph.control_edges import ControlEdges
 from estimator_mp.plan import batch_report, slice_passes
-from estimator_mp.plan.batch_report import Moved, Once, Segments, Where, Why
+from estimator_mp.plan.batch_report import (
+  ExecutedOnce,
+  Moved,
+  Segments,
+  Where,
+  Why,
+)
 from estimator_mp.plan.reshards import Kind, Reshard
 from estimator_mp.propagate.layouts import Partial, is_whole
 from estimator_mp.propagate.propagation import Propagation
@@ -126,7 +132,7 @@ def segments_of(batch: PlannedBatch) -> Segments:
 
 def _stopped_by(
   batch: PlannedBatch, once: Sequence[tf.Operation]
-) -> Once | None:
+) -> ExecutedOnce | None:
   """Returns the op for which most of the work is executed once."""
   could = {
     op
@@ -142,10 +148,12 @@ def _stopped_by(
   if op is None:
     return None
   where = Where.BEFORE if op in batch.of_inputs else Where.AFTER
-  return Once(op.name, op.type, why_once(op, batch), where)
+  return ExecutedOnce(op.name, op.type, why_once(op, batch), where)
 
 
-def _once(batch: PlannedBatch, once: Sequence[tf.Operation]) -> Iterable[Once]:
+def _once(
+  batch: PlannedBatch, once: Sequence[tf.Operation]
+) -> Iterable[ExecutedOnce]:
   """Returns where slices wait, and what is executed once on activations."""
   waiting = [
     op
@@ -162,7 +170,7 @@ def _once(batch: PlannedBatch, once: Sequence[tf.Operation]) -> Iterable[Once]:
   ]
   work = batch_report.once_on_activations(no_sums, batch.results, batch.ops)
   follows = set(of_slices)
-  found: dict[tf.Operation, Once] = {}
+  found: dict[tf.Operation, ExecutedOnce] = {}
 
   def enter(op: tf.Operation | None, where: Where) -> None:
     # What comes after one that is named says nothing new.
@@ -170,7 +178,7 @@ def _once(batch: PlannedBatch, once: Sequence[tf.Operation]) -> Iterable[Once]:
       op is None or op in found or not follows.isdisjoint(traversal.inputs(op))
     ):
       return
-    found[op] = Once(op.name, op.type, _why(op, batch), where)
+    found[op] = ExecutedOnce(op.name, op.type, _why(op, batch), where)
 
   for op in waiting:
     for named in _named(op, batch):
@@ -183,7 +191,9 @@ def _once(batch: PlannedBatch, once: Sequence[tf.Operation]) -> Iterable[Once]:
     refuses = batch.layouts.refuses(op)
     if refuses is not None and op in needed:
       named = _forward(refuses, batch) or op
-      found[named] = Once(named.name, named.type, Why.FUNCTION, Where.AFTER)
+      found[named] = ExecutedOnce(
+        named.name, named.type, Why.FUNCTION, Where.AFTER
+      )
   return [found[op] for op in batch.ops if op in found]
 
 

@@ -2,7 +2,7 @@
 
 import estimator_mp
 from estimator_mp.plan import sharding_plan
-from estimator_mp.plan.batch_report import Moved, Once, Where, Why
+from estimator_mp.plan.batch_report import ExecutedOnce, Moved, Where, Why
 from tests.estimator_mp import parts
 
 import numpy as np
@@ -106,25 +106,46 @@ class ReportTest(_Case):
   @parameterized.named_parameters(
     ("plain", _plain, _mean, 1, ()),
     ("weighted", _plain, _weighted, 1, ()),
-    ("python", _python, _mean, 2, [Once("python", "PyFunc", Why.PYTHON)]),
-    ("across", _tops, _mean, 2, [Once("top", "TopKV2", Why.ACROSS)]),
-    ("statistic", _centered, _mean, 3, [Once("center", "Mean", Why.SUM)]),
+    (
+      "python",
+      _python,
+      _mean,
+      2,
+      [ExecutedOnce("python", "PyFunc", Why.PYTHON)],
+    ),
+    ("across", _tops, _mean, 2, [ExecutedOnce("top", "TopKV2", Why.ACROSS)]),
+    (
+      "statistic",
+      _centered,
+      _mean,
+      3,
+      [ExecutedOnce("center", "Mean", Why.SUM)],
+    ),
     (
       "moments",
       _normalized,
       _mean,
       3,
-      [Once("norm", "FusedBatchNormV3", Why.MOMENTS)],
+      [ExecutedOnce("norm", "FusedBatchNormV3", Why.MOMENTS)],
     ),
-    ("root", _plain, _root, 2, [Once("root", "Sqrt", Why.SUM)]),
+    ("root", _plain, _root, 2, [ExecutedOnce("root", "Sqrt", Why.SUM)]),
     # Of which only the gradient is between segments.
-    ("square", _plain, _square, 2, [Once("squared", "Square", Why.SUM)]),
+    (
+      "square",
+      _plain,
+      _square,
+      2,
+      [ExecutedOnce("squared", "Square", Why.SUM)],
+    ),
     (
       "two",
       _tops,
       _root,
       3,
-      [Once("top", "TopKV2", Why.ACROSS), Once("root", "Sqrt", Why.SUM)],
+      [
+        ExecutedOnce("top", "TopKV2", Why.ACROSS),
+        ExecutedOnce("root", "Sqrt", Why.SUM),
+      ],
     ),
   )
   def test_what_ends_segments(self, layer, reduce, count, once):
@@ -243,7 +264,9 @@ class ReportTest(_Case):
       with tf.Graph().as_default():
         _, found = _built(_model_fn(_tops), mode)
       self.assertEqual(found.count, 2)
-      self.assertEqual([*found.once], [Once("top", "TopKV2", Why.ACROSS)])
+      self.assertEqual(
+        [*found.once], [ExecutedOnce("top", "TopKV2", Why.ACROSS)]
+      )
 
   def test_the_log(self):
     with self.assertLogs("tensorflow", "INFO") as logs:
@@ -275,7 +298,7 @@ class FallbackTest(_Case):
     _, found = _built(_model_fn(reduce=reduce))
     self.assertEqual(found.count, 1)
     self.assertEqual(
-      [*found.once], [Once("top", "TopKV2", Why.ACROSS, Where.AFTER)]
+      [*found.once], [ExecutedOnce("top", "TopKV2", Why.ACROSS, Where.AFTER)]
     )
     with (
       tf.Graph().as_default(),

@@ -6,8 +6,8 @@ from unittest import mock
 from estimator_mp.config import placement
 from estimator_mp.plan import batch_report, sharding_plan
 from estimator_mp.plan.batch_report import (
+  ExecutedOnce,
   Moved,
-  Once,
   Segments,
   Where,
   Why,
@@ -18,13 +18,13 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 
-_PYTHON = Once("layer/py.x", "PyFunc", Why.PYTHON)
-_TOP = Once("TopKV2", "TopKV2", Why.ACROSS, Where.AFTER)
-_LOOKUP = Once("lookup", "GatherV2", Why.ACROSS, Where.BEFORE)
-_RESHAPE = Once("Reshape", "Reshape", Why.SIZES, Where.BEFORE)
-_ROOT = Once("Sqrt", "Sqrt", Why.SUM)
-_NORM = Once("bn", "FusedBatchNormV3", Why.MOMENTS)
-_GRADIENT = Once("own", "IdentityN", Why.FUNCTION)
+_PYTHON = ExecutedOnce("layer/py.x", "PyFunc", Why.PYTHON)
+_TOP = ExecutedOnce("TopKV2", "TopKV2", Why.ACROSS, Where.AFTER)
+_LOOKUP = ExecutedOnce("lookup", "GatherV2", Why.ACROSS, Where.BEFORE)
+_RESHAPE = ExecutedOnce("Reshape", "Reshape", Why.SIZES, Where.BEFORE)
+_ROOT = ExecutedOnce("Sqrt", "Sqrt", Why.SUM)
+_NORM = ExecutedOnce("bn", "FusedBatchNormV3", Why.MOMENTS)
+_GRADIENT = ExecutedOnce("own", "IdentityN", Why.FUNCTION)
 # Most of the work is executed once.
 _STOPPED = Segments(
   0, (_LOOKUP,), flops=800, flops_in_parts=80, stopped_by=_RESHAPE
