@@ -29,7 +29,7 @@ class TrialTest(parameterized.TestCase):
     case = dataclasses.replace(cases_lib.CASES[name], exports=name == "1f1b")
     done = self.try_one(name, case)
     self.assertEqual((done.result, done.reason), ("equal", ""))
-    mesh = trial.config_of(case, "CPU", None).create_mesh()
+    mesh = trial.config_of(case, "CPU").create_mesh()
     self.assertContainsSubset(mesh.devices, done.devices)
     for device in mesh.devices:
       held = done.devices[device]
