@@ -7,6 +7,7 @@ Of several classes that a value may have, it names its own as "kind".
 
 import dataclasses
 import enum
+import inspect
 import json
 import types
 import typing
@@ -145,11 +146,8 @@ def _has_fields(kind: Any) -> bool:
 
 def _may_miss(kind: Any, name: str) -> bool:
   """Whether a field has a default."""
-  if not dataclasses.is_dataclass(kind):
-    return name in kind._field_defaults
-  field = {x.name: x for x in dataclasses.fields(kind)}[name]
-  defaults = field.default, field.default_factory
-  return any(x is not dataclasses.MISSING for x in defaults)
+  default = inspect.signature(kind).parameters[name].default
+  return default is not inspect.Parameter.empty
 
 
 def _of_entries(arguments: tuple[Any, ...], count: int) -> tuple[Any, ...]:
