@@ -511,6 +511,8 @@ def _move(random, tensors, name):
   def divided(x):
     """The last dimension, in two."""
     sizes = _sizes(x)
+    if isinstance(sizes[-1], int) and sizes[-1] % 2:
+      return x + 0.1  # It depends on the batch, in a sum.
     return tf.reshape(x, [*sizes[:-1], 2, sizes[-1] // 2])
 
   def rows_first(x):
