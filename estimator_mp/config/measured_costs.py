@@ -40,16 +40,14 @@ class MeasuredCosts:
       ValueError: If they are malformed; the message says how.
     """
     try:
-      found: MeasuredCosts = json_values.made(cls, values)
+      found: MeasuredCosts = json_values.made(cls, values, "measured_costs")
     except ValueError as error:
-      raise ValueError(
-        f"it holds no measured costs: {error}; measure them again"
-      ) from error
+      raise ValueError(f"{error}; measure them again") from error
     for name, value in found.seconds.items():
       if not 0 <= value < math.inf:
         raise ValueError(
-          f"it gives {name!r} {value!r} seconds, which is not a positive "
-          "number; measure them again"
+          f"measured_costs.seconds gives {name!r} {value!r} seconds, which is "
+          "not a positive number; measure them again"
         )
     return found
 

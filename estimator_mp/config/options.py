@@ -1,16 +1,9 @@
 """Options: fields of a dataclass that flags, JSON, checks and help read.
 
-A field made by `option` is all there is of an option, and the docstring of its
-class all that is told of it:
+A field made by `option` is all there is of an option, and what the docstring of
+its class says of the attribute is all that is told of it:
 
-    class Options:
-      \"\"\"...
-
-Attributes:
-        num_micro_batches: Number of slices of a batch.
-      \"\"\"
-
-      num_micro_batches: int = option(1, minimum=1)
+    num_micro_batches: int = option(1, minimum=1)
 
 The annotation is its type: bool, int, float, str, `Bytes`, `tuple[str, ...]`,
 `tuple[int, ...]`, each of them perhaps `| None`; `Any` is a text, or what JSON
@@ -175,7 +168,8 @@ class Option:
     """
     if self.kind is None:
       return _of_json(text)
-    if self.kind is _KINDS[str] and not (text.strip() or self.choices):
+    is_text = str in (self.kind.part, *self.kind.of)
+    if is_text and not (text.strip() or self.choices):
       raise ValueError("is empty; give a value, or leave the flag out")
     try:
       return self.kind.read(text)
@@ -421,7 +415,7 @@ def define_flags(
       )
     default = defaults.get(name, described.default)
     if not isinstance(default, str | None):
-      default = described.text_of(default)
+      default = described.text_of(default) or None
     help_ = described.help
     if words:
       help_ += f" One of: {', '.join(words)}."
@@ -489,6 +483,8 @@ def from_flags(
   for name, described in options_of(kind).items():
     if defined.get(name) == described.group:
       value = flag_values[name].value
+      if value is None:
+        continue
       is_file = described.kind is None and str(value).endswith(".json")
       is_path = isinstance(value, str) and (described.is_path or is_file)
       values[name] = absolute_path(value) if is_path else value

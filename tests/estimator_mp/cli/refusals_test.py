@@ -36,6 +36,7 @@ _REFUSED = (
   ("train --placement=auto", "--placement does not fit --model=cifar10_cnn: "),
   ("train --model=x", f"{{}} is not known; use one of {_MODELS}"),
   ("train --verify_placement=maybe", "{} is not true or false; use one"),
+  ("train --devices=", "{} is empty; give a value, or leave the flag out"),
   ("train --model_dir=", "{} is empty; give a value, or leave the flag out"),
   ("train --model_dir", "Missing value for flag --model_dir; --help explains"),
   ("train stage:3", "unexpected argument 'stage:3'; flags are written --name="),

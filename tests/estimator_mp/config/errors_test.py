@@ -255,7 +255,7 @@ WITHOUT_MESH = (
 COSTS = (
   ("nested", NESTED, f"nested too deeply|'{'[' * 40}'"),
   ("cut_off", b'{"sec', "Unterminated string|column 2|'{\"sec'"),
-  ("another_thing", b"[]", "it is []|object|measure them again"),
+  ("another_thing", b"[]", "measured_costs is []|object|measure them again"),
   ("negative", b'{"seconds": {"a": -1}}', "'a' -1|measure them again"),
 )
 
