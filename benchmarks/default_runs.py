@@ -8,14 +8,16 @@ took. The bounds: better than plain, within five minutes on two cores.
   ./bazelw run //benchmarks:default_runs
 """
 
+import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
 import time
 
 from benchmarks import figures
-from estimator_mp.cli import run_record
+from estimator_mp.cli import results
 from model_fns.recipes import catalogue
 
 from absl import app, flags
@@ -27,7 +29,7 @@ _MOST_SECONDS = 300
 _ROW = "{:<12} {:<14} {:>8} {:>8}  {:<44} {:>7}  {}"
 
 
-def _run(model: str, model_dir: str) -> tuple[run_record.Result, float]:
+def _run(model: str, model_dir: str) -> tuple[results.Result, float]:
   """Returns the result of a run of the command, and its seconds."""
   arguments = [f"--model={model}", f"--model_dir={model_dir}"]
   started = time.monotonic()
@@ -40,14 +42,14 @@ def _run(model: str, model_dir: str) -> tuple[run_record.Result, float]:
     check=False,
   )
   seconds = time.monotonic() - started
-  result = run_record.read_result(model_dir)
-  if finished.returncode or result is None:
+  if finished.returncode:
     raise RuntimeError(f"--model={model} failed:\n{finished.stdout}")
-  return result, seconds
+  text = pathlib.Path(model_dir, "result.json").read_text(encoding="utf-8")
+  return results.Result(**json.loads(text)), seconds
 
 
 def _figures(
-  model: str, result: run_record.Result, seconds: float
+  model: str, result: results.Result, seconds: float
 ) -> list[figures.Figure]:
   """Returns what was learned, beside what is plain, and the time."""
   return [

@@ -1,6 +1,7 @@
 """Less common public names, in addition to those of `estimator_mp`.
 
-- Hooks, and their errors: `PlacementVerificationHook`, `InputPositionHook`.
+- Hooks, with what belongs to them: `ProgressHook` and `EvaluationReport`,
+  `PlacementVerificationHook` and `PlacementError`, `InputPositionHook`.
 - For a model_fn that places its own towers, as `model_fns.batch_split` does:
   `barrier`, `with_placement_verification`, `with_deviceless_export`.
 - `StagePipeline`, the client of stages that `estimator_mp.export_stages`
@@ -26,6 +27,8 @@ if typing.TYPE_CHECKING:  # Each is imported when it is first used.
   from estimator_mp.config.placement import StagePlacement as StagePlacement
   from estimator_mp.distributed.join_cluster import join_cluster as join_cluster
   from estimator_mp.observe.inspection import Inspection as Inspection
+  from estimator_mp.observe.progress import EvaluationReport as EvaluationReport
+  from estimator_mp.observe.progress import ProgressHook as ProgressHook
   from estimator_mp.observe.verification import PlacementError as PlacementError
   from estimator_mp.observe.verification import (
     PlacementVerificationHook as PlacementVerificationHook,

@@ -22,9 +22,9 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from estimator_mp.cli import own_errors
+from estimator_mp.cluster import run_log
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import sharding_options
-from estimator_mp.distributed import fault_log
 
 from absl import flags
 from absl.logging import converter
@@ -162,7 +162,7 @@ class Command(Generic[_Options]):
       run_command = import_quietly(self.module).run_command
       # What it logs as an error it also raises.
       logger.setLevel(logging.FATAL)
-      fault_log.show_messages_only()
+      run_log.show_messages_only()
       if not sys.warnoptions:
         warnings.simplefilter("ignore")
     else:

@@ -7,9 +7,12 @@ number. All others are of a program, the user's or this project's: whoever mends
 it needs the traceback.
 """
 
+import contextlib
+import errno
 import os
 import re
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 
 from estimator_mp.cli import own_errors
 
@@ -25,6 +28,8 @@ _FUNCTION = re.compile(r"\{\{function_node .*?\}\} ?")
 _PYTHON = re.compile(r'  File "(?P<file>.+)", line (?P<line>\d+), in ')
 _TRACEBACK = "Traceback (most recent call last):"
 _READS_INPUT = "IteratorGetNext"
+_FULL = frozenset([errno.EDQUOT, errno.EFBIG, errno.ENOSPC])
+_FULL_TEXTS = tuple(map(os.strerror, sorted(_FULL)))
 
 
 def line_of(error: Exception) -> str | None:
@@ -44,6 +49,70 @@ def line_of(error: Exception) -> str | None:
   if _READS_INPUT in message:
     return f"reading the input failed: {text}; fix input_fn, or the data"
   return f"a step failed: {text}; --debug shows where"
+
+
+def line_about_files(
+  error: Exception, directories: Sequence[str]
+) -> str | None:
+  """Returns which file of a run failed, and why, in a line.
+
+  A full disk has as many texts as there are writers.
+
+  Args:
+    error: The error that ended the run.
+    directories: The directories that it reads and writes.
+
+  Returns:
+    Such as "runs/a/eval: Not a directory"; None if files are not what failed.
+  """
+  line = None
+  if isinstance(error, OSError):
+    if error.filename is not None or error.errno in _FULL:
+      line = f"{error.filename or directories[0]}: {error.strerror}"
+  else:
+    is_of_op = isinstance(error, tf.errors.OpError)
+    line = next(
+      (
+        " ".join(text[text.index(directory) :].split())
+        for text in str(error).splitlines()
+        # Others, such as the writer of summaries, raise whatever there is.
+        if is_of_op or any(full in text for full in _FULL_TEXTS)
+        for directory in directories
+        if directory in text
+      ),
+      None,
+    )
+  if line and any(text in line for text in _FULL_TEXTS):
+    line += "; free some space, or choose another directory"
+  return line
+
+
+@contextlib.contextmanager
+def quiet_threads(directories: Sequence[str]) -> Iterator[None]:
+  """Keeps threads from printing the traceback of an error about files.
+
+  The thread that writes summaries prints it, and raises it in the main thread
+  as well.
+
+  Args:
+    directories: As for `line_about_files`.
+
+  Yields:
+    None.
+  """
+
+  def hook(arguments: threading.ExceptHookArgs) -> None:
+    error = arguments.exc_value
+    if not (
+      isinstance(error, Exception) and line_about_files(error, directories)
+    ):
+      before(arguments)
+
+  before, threading.excepthook = threading.excepthook, hook
+  try:
+    yield
+  finally:
+    threading.excepthook = before
 
 
 def where(frames: Iterable[tuple[str, int]]) -> str:

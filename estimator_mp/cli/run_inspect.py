@@ -11,7 +11,7 @@ from estimator_mp.cli import (
   commands,
   first_training,
   inspect_flags,
-  run_record,
+  model_dirs,
   user_program,
 )
 from estimator_mp.comparison import inspect_model, training_graph
@@ -32,7 +32,7 @@ def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
       would be right.
   """
   if options.out is not None:
-    run_record.make_writable("out", options.out)
+    model_dirs.make_writable("out", options.out)
   config = estimator_mp.ShardingConfig.of(options)
   if options.program:
     user_program.show_tensorflow(options)

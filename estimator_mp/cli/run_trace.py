@@ -2,7 +2,7 @@
 
 import tempfile
 
-from estimator_mp.cli import run_record, run_train, train_flags
+from estimator_mp.cli import model_dirs, run_train, train_flags
 from estimator_mp.observe import trace_hook
 
 
@@ -19,11 +19,13 @@ def run_command(options: train_flags.TraceOptions) -> int:
     ValueError: Something does not fit; the text is one line and says what
       would be right.
   """
-  run_record.make_writable("out", options.out)
+  model_dirs.make_writable("out", options.out)
   with tempfile.TemporaryDirectory() as model_dir:
-    job = run_train.prepare(options.training(model_dir))
-    hook = trace_hook.TraceHook([options.step], options.out, job.mesh, print)
-    job.estimator.train(
-      job.recipe.train_input_fn, hooks=[hook], max_steps=options.step
+    program = run_train.prepare(options.training(model_dir))
+    hook = trace_hook.TraceHook(
+      [options.step], options.out, program.mesh, print
+    )
+    program.estimator.train(
+      program.recipe.train_input_fn, hooks=[hook], max_steps=options.step
     )
   return 0

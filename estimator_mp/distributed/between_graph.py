@@ -78,7 +78,7 @@ def run_task(
   status.wait_until_all_answer(_needed_by(cluster), run.startup_timeout)
   if task != chief:
     _wait_for_turn(estimators.run_config_of(estimator))
-  with distribution.cluster_run(), interruption.on_sigterm() as stop:
+  with distribution.cluster_run(), interruption.instead_of_the_end() as stop:
     recovery.run(
       lambda _: _train(estimator, train_spec, cluster, stop),
       {

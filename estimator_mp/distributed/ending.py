@@ -30,8 +30,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from estimator_mp.cluster import tasks as tasks_lib
+from estimator_mp.cluster.run_log import LOG
 from estimator_mp.distributed import silence, status
-from estimator_mp.distributed.fault_log import LOG
 
 import tensorflow as tf
 

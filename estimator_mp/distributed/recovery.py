@@ -20,8 +20,8 @@ from typing import TypeVar
 
 from compat.private import estimators
 from estimator_mp.cluster import tasks as tasks_lib
+from estimator_mp.cluster.run_log import LOG
 from estimator_mp.distributed import watch as watch_lib
-from estimator_mp.distributed.fault_log import LOG
 
 import tensorflow as tf
 

@@ -121,7 +121,7 @@ def train_and_evaluate(
   if cluster is not None:
     _check_model_dir(estimator, cluster)
   if cluster is None:
-    with interruption.on_sigterm() as stop:
+    with interruption.instead_of_the_end() as stop:
       return _train_here(estimator, train_spec, eval_spec, stop)
   _check_types(estimator, train_spec, eval_spec)
   _check_seconds("startup_timeout", startup_timeout)
@@ -152,7 +152,7 @@ def train_and_evaluate(
       return None
     others = {x: cluster.address(x) for x in cluster.mesh_tasks}
     status.wait_until_all_answer(others, startup_timeout)
-    with distribution.cluster_run(), interruption.on_sigterm() as stop:
+    with distribution.cluster_run(), interruption.instead_of_the_end() as stop:
       del others[cluster.task]
       result = recovery.run(
         lambda n: _run_chief(

@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from estimator_mp.cluster import tasks as tasks_lib
+from estimator_mp.cluster.run_log import LOG
 from estimator_mp.distributed import connections, silence, status
-from estimator_mp.distributed.fault_log import LOG
 
 _PAUSE_SECONDS = 0.5
 # A step that hears of the death of a task ends at once; this is for those that

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from compat.private import estimators
+from estimator_mp.cluster.run_log import LOG
 from estimator_mp.graph import op_types, traversal
 
 import tensorflow as tf
@@ -87,7 +88,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     self._position.check(session)
     step = int(session.run(v1.train.get_global_step(session.graph)))
     path = _path(self._model_dir, step)
-    if not has_position(self._model_dir, step):
+    if not tf.io.gfile.exists(f"{path}.index"):
       if step:
         _log(f"step {step} was saved without it")
     elif not self._position.restore(session, path):
@@ -157,23 +158,13 @@ class InputPositionHook(tf.estimator.SessionRunHook):
       self._remove(_path(self._model_dir, step) + ".index")
 
 
-def has_position(model_dir: str, step: int) -> bool:
-  """Whether the position in the input was saved with a checkpoint.
-
-  Args:
-    model_dir: The Estimator's.
-    step: The step of the checkpoint.
-  """
-  return bool(tf.io.gfile.exists(_path(model_dir, step) + ".index"))
-
-
 def _path(model_dir: str, step: int | str) -> str:
   """Returns the path of a step's files, without what tells them apart."""
   return os.path.join(model_dir, f"{_PREFIX}-{step}")
 
 
 def _log(why: str) -> None:
-  v1.logging.warning(
+  LOG.warning(
     "The input starts from its beginning, not from the position of the "
     "checkpoint: %s",
     why,

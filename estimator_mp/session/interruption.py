@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, a closed output: end training in order, with a checkpoint.
+"""SIGTERM, and Ctrl-C in commands, end training in order, with a checkpoint.
 
 The first signal asks training to stop after the step that is running, so that
 a checkpoint can be saved. The second one ends the process at once.
@@ -10,19 +10,18 @@ their own, which works while TensorFlow computes.
 
 import contextlib
 import io
-import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from estimator_mp.cluster import arrivals
+from estimator_mp.cluster.run_log import LOG
 
 import tensorflow as tf
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_log = logging.getLogger("tensorflow")
 
 
 class TrainingInterrupted(SystemExit):
@@ -31,67 +30,47 @@ class TrainingInterrupted(SystemExit):
   A program that does not catch it exits with the code.
 
   Attributes:
-    exit_code: The exit code of the process: 130 for SIGINT (Ctrl-C), 143
-      for SIGTERM.
-    is_unheard: Whether standard output was closed by then.
+    code: The exit code of the process: 130 for SIGINT (Ctrl-C), 143 for
+      SIGTERM.
   """
 
-  def __init__(self, reason: str, exit_code: int):
+  def __init__(self, number: int):
     """Makes the exception.
 
     Args:
-      reason: Why it ended, in a few words.
-      exit_code: The exit code of the process.
+      number: The number of the signal.
     """
-    super().__init__(reason)
-    self.code = exit_code
-    self.exit_code = exit_code
-    self.is_unheard = False
+    super().__init__(f"interrupted by {signal.Signals(number).name}")
+    self.code = 128 + number
 
 
 class Interruption(tf.estimator.SessionRunHook):
-  """Handles SIGINT and SIGTERM while it is entered as a context manager.
+  """Handles signals while it is entered as a context manager.
 
   Enter it in the main thread. The handlers that were there before are put back
   on every exit. It is a hook of training; evaluation and saving have hooks of
   their own, `LeaveEvaluation` and `LeaveAfterSaving`.
   """
 
-  def __init__(
-    self,
-    announce: Callable[[str], None] = print,
-    signals: Sequence[signal.Signals] = _SIGNALS,
-  ):
+  def __init__(self, signals: Sequence[signal.Signals] = _SIGNALS):
     """Makes the context manager.
 
     Args:
-      announce: Shows a line to the user; called from another thread.
       signals: Those that ask to stop.
     """
-    self._announce = announce
     self._signals = signals
-    self._reason: TrainingInterrupted | None = None
-    self._has_signal = False
+    self._number: int | None = None
     self._stack = contextlib.ExitStack()
 
   @property
   def requested(self) -> bool:
-    """Whether a signal, or `stop`, has asked to stop."""
-    return self._reason is not None
-
-  def stop(self, reason: TrainingInterrupted) -> None:
-    """Asks to stop, as a signal does; the first one to ask gives the reason.
-
-    Args:
-      reason: The exception that training is to raise.
-    """
-    if self._reason is None:
-      self._reason = reason
+    """Whether a signal has asked to stop."""
+    return self._number is not None
 
   def raise_if_requested(self) -> None:
-    """Raises the reason if something has asked to stop."""
-    if self._reason is not None:
-      raise self._reason
+    """Raises `TrainingInterrupted` if a signal has asked to stop."""
+    if self._number is not None:
+      raise TrainingInterrupted(self._number)
 
   def after_run(
     self,
@@ -121,38 +100,35 @@ class Interruption(tf.estimator.SessionRunHook):
         number = received[0]
         if number not in self._signals:
           continue
-        name, exit_code = signal.Signals(number).name, 128 + number
-        if self._has_signal:
+        if self.requested:
           with contextlib.suppress(OSError):
             sys.stdout.flush()
-          os._exit(exit_code)
-        self._has_signal = True
-        self.stop(TrainingInterrupted(f"interrupted by {name}", exit_code))
-        self._announce(
-          f"{name}: stopping after this step and saving a checkpoint; a second"
-          " signal (Ctrl-C) stops at once, without a checkpoint"
+          os._exit(128 + number)
+        self._number = number
+        LOG.warning(
+          "%s: stopping after this step and saving a checkpoint; a second "
+          "signal (Ctrl-C) stops at once, without a checkpoint",
+          signal.Signals(number).name,
         )
 
 
 @contextlib.contextmanager
-def on_sigterm() -> Iterator[Interruption]:
-  """Lets SIGTERM end training in order, where it would end the process.
+def instead_of_the_end() -> Iterator[Interruption]:
+  """Lets signals end training in order, where they would end the process.
 
-  A program that handles SIGTERM itself goes on to do so; nor is it handled if
-  training is not in the main thread.
+  A signal that the program handles itself stays its own, as Ctrl-C does in a
+  Python program. Nor is one handled if training is not in the main thread.
 
   Yields:
     The interruption, which is asked to stop.
 
   Raises:
-    TrainingInterrupted: At the end, if there was a SIGTERM.
+    TrainingInterrupted: At the end, if there was a signal.
   """
-  interruption = Interruption(_log.warning, [signal.SIGTERM])
-  ends_the_process = signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
   is_main = threading.current_thread() is threading.main_thread()
-  with contextlib.ExitStack() as stack:
-    if ends_the_process and is_main:
-      stack.enter_context(interruption)
+  ending = [x for x in _SIGNALS if signal.getsignal(x) == signal.SIG_DFL]
+  interruption = Interruption(ending)
+  with interruption if ending and is_main else contextlib.nullcontext():
     yield interruption
   interruption.raise_if_requested()
 

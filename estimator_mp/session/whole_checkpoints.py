@@ -8,12 +8,11 @@ moment leaves a half one. A disk that was full, or a copy that was interrupted,
 leaves one whose files are too short.
 """
 
-import logging
 import math
 import os
 import re
-from collections.abc import Callable
-from typing import Any
+
+from estimator_mp.cluster.run_log import LOG
 
 import tensorflow as tf
 
@@ -22,48 +21,70 @@ v1 = tf.compat.v1
 UNREADABLE = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 _DATA = re.compile(r"\.data-\d+-of-(?P<count>\d+)")
 _LEFTOVERS = "model.ckpt-*_temp*"
-_log = logging.getLogger("tensorflow")
+_INDEX = re.compile(r"(?P<name>model\.ckpt-(?P<step>\d+))\.index")
 
 
-def leave_out_broken(
-  model_dir: str, say: Callable[[str], None] = _log.warning
-) -> None:
+def leave_out_broken(model_dir: str) -> None:
   """Makes the newest whole checkpoint the one that training begins with.
 
-  It also removes what an interrupted save has left. If no checkpoint is whole,
-  nothing is changed, and restoring it says why.
+  The log names the one that is left out. What an interrupted save has left is
+  removed. Without the file `checkpoint` a run begins anew, as without this. If
+  no checkpoint is whole, nothing is changed, and restoring it says why.
 
   Args:
     model_dir: The Estimator's.
-    say: Shows a line that names the checkpoint that is left out.
   """
   for path in tf.io.gfile.glob(os.path.join(model_dir, _LEFTOVERS)):
     tf.io.gfile.rmtree(path)
-  state = state_of(model_dir)
-  if state is None:
+  state_file = os.path.join(model_dir, "checkpoint")
+  if not tf.io.gfile.exists(state_file):
     return
-  newest = str(state.model_checkpoint_path)
-  lack = what_is_missing(newest)
-  if lack is None:
-    return
-  paths = list(state.all_model_checkpoint_paths)
-  whole = [path for path in paths if what_is_missing(path) is None]
-  if not whole:
-    return
-  say(f"{newest} is incomplete: {lack}; training goes on from {whole[-1]}")
-  v1.train.update_checkpoint_state(model_dir, whole[-1], whole)
+  try:
+    state = tf.train.get_checkpoint_state(model_dir)
+  except ValueError:  # It names none, or is no text.
+    state = None
+  named: list[str] = []
+  problem = f"{state_file} names no checkpoint"
+  if state is not None:
+    newest = str(state.model_checkpoint_path)
+    lack = what_is_missing(newest)
+    if lack is None:
+      return
+    problem = f"{newest} is incomplete: {lack}"
+    named = list(state.all_model_checkpoint_paths)
+  for paths in (named, _in_folder(model_dir)):
+    whole = [path for path in paths if what_is_missing(path) is None]
+    if whole:
+      LOG.warning("%s; training goes on from %s", problem, whole[-1])
+      v1.train.update_checkpoint_state(model_dir, whole[-1], whole)
+      return
 
 
-def state_of(model_dir: str) -> Any:
-  """Returns what the file `checkpoint` says; None if that is nothing.
+def _in_folder(model_dir: str) -> list[str]:
+  """Returns the checkpoints of an Estimator's folder, the last step last."""
+  found = filter(None, map(_INDEX.fullmatch, tf.io.gfile.listdir(model_dir)))
+  by_step = sorted(found, key=lambda x: int(x["step"]))
+  return [os.path.join(model_dir, x["name"]) for x in by_step]
+
+
+def damage(path: str) -> str | None:
+  """Returns what is wrong with a checkpoint, all of which is read; it has sums.
 
   Args:
-    model_dir: The Estimator's.
+    path: The path of the checkpoint, without what tells its files apart.
   """
+  lack = what_is_missing(path)
+  if lack:
+    return lack
+  name = "its index"
   try:
-    return tf.train.get_checkpoint_state(model_dir)
-  except ValueError:  # It names none, or is no text.
-    return None
+    reader = tf.train.load_checkpoint(path)
+    for name in reader.get_variable_to_shape_map():
+      reader.get_tensor(name)
+  except UNREADABLE as error:
+    text = " ".join((getattr(error, "message", None) or str(error)).split())
+    return f"{name}: {text}"
+  return None
 
 
 def what_is_missing(path: str) -> str | None:
@@ -75,7 +96,7 @@ def what_is_missing(path: str) -> str | None:
   Args:
     path: The path of the checkpoint, without what tells its files apart.
   """
-  missing = missing_file(path)
+  missing = _missing_file(path)
   if missing:
     return f"{missing} is missing"
   try:
@@ -98,7 +119,7 @@ def what_is_missing(path: str) -> str | None:
   return None
 
 
-def missing_file(path: str) -> str | None:
+def _missing_file(path: str) -> str | None:
   """Returns a file of a checkpoint that is not there; None if all are.
 
   Args:

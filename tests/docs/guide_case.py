@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable
 from unittest import mock
 
-from estimator_mp.cli import inspect_flags, run_record, run_train, train_flags
+from estimator_mp.cli import inspect_flags, results, run_train, train_flags
 from tests.docs import guides
+from tests.estimator_mp.cli import train_runs
 
 import tensorflow as tf
 from absl.testing import parameterized
@@ -35,13 +36,13 @@ class GuideCase(parameterized.TestCase):
     self.addCleanup(os.chdir, os.getcwd())
     os.chdir(self.folder)
 
-  def train(self, arguments: list[str]) -> run_record.Result | None:
+  def train(self, arguments: list[str]) -> results.Result:
     """Runs the train command for three steps."""
     fewer = ["--train_steps=3", "--model_dir=run", "--trace_steps=none"]
     options = train_flags.parse(["train", *arguments, *fewer])
     with contextlib.redirect_stdout(io.StringIO()) as output:
       self.assertEqual(run_train.run_command(options), 0, output.getvalue())
-    return run_record.read_result(str(self.folder / "run"))
+    return train_runs.result(str(self.folder / "run"))
 
   def inspect(self, guide: str) -> str:
     """Returns what inspecting the guide's first program prints."""

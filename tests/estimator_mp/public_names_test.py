@@ -9,7 +9,7 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp import toolbox
-from estimator_mp.cli import progress, run_inspect
+from estimator_mp.cli import run_inspect
 from estimator_mp.config import placement
 from estimator_mp.observe import inspection, trace_hook
 from model_fns import datasets
@@ -85,9 +85,9 @@ class ExtraTest(absltest.TestCase):
 
   def test_bar(self):
     with mock.patch.dict(sys.modules, {"tqdm": None}):
-      progress.check_bar(io.StringIO())
+      toolbox.ProgressHook(1, stream=io.StringIO())
       with self.assertRaisesRegex(ValueError, f"needs tqdm; {_EXTRA}, or "):
-        progress.check_bar(_Terminal())
+        toolbox.ProgressHook(1, stream=_Terminal())
 
   def test_trace(self):
     with mock.patch.dict(sys.modules, {"matplotlib": None}):

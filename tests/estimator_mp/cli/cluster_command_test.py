@@ -54,10 +54,7 @@ class ClusterCommandTest(absltest.TestCase):
     self.assertIn("evaluation at step 4: accuracy", said["evaluator", 0])
     self.assertEqual(
       said["worker", 1].splitlines()[-2:],
-      [
-        "worker 1 of a cluster (chief:1, worker:2) takes part.",
-        "Finished.",
-      ],
+      ["worker 1 of the cluster takes part.", "Finished."],
     )
     found, expected = self._result("cluster"), self._result("alone")
     self.assertAlmostEqual(found["loss"], expected["loss"], 5)

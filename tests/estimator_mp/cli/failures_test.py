@@ -2,9 +2,9 @@
 
 import estimator_mp  # noqa: F401
 from estimator_mp.cli import (
-  checkpoints,
   commands,
   failures,
+  model_dirs,
   own_errors,
 )
 from tests.estimator_mp.cli import command_runs
@@ -78,7 +78,7 @@ class LineTest(parameterized.TestCase):
       tf.estimator.NanLossDuringTrainingError(),
       "a step failed: NaN loss during training.; --debug shows where",
     ),
-    (checkpoints.CheckpointError("choose another"), "choose another"),
+    (model_dirs.ModelDirError("choose another"), "choose another"),
     (ValueError("of the program"), None),
     (KeyError("x"), None),
     (FileNotFoundError("data.csv"), None),
@@ -95,7 +95,7 @@ class EndTest(absltest.TestCase):
     return command_runs.run(lambda _: commands.ended("train", fail, debug))
 
   def test_the_traceback_is_for_debug_only(self):
-    error = checkpoints.CheckpointError("choose another")
+    error = model_dirs.ModelDirError("choose another")
     self.assertEqual(
       self._run(error, False), (1, "", "train: choose another\n")
     )
@@ -155,7 +155,7 @@ class OwnErrorsTest(parameterized.TestCase):
         self.assertFalse(own_errors.is_deliberate(error))
 
   def test_a_class_of_this_project_is_wherever_it_is_raised(self):
-    error = checkpoints.CheckpointError("choose another")
+    error = model_dirs.ModelDirError("choose another")
     self.assertTrue(own_errors.is_deliberate(error))
 
   def test_a_mistake_keeps_its_traceback(self):

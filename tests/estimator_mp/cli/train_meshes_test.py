@@ -4,7 +4,7 @@ import re
 
 import estimator_mp
 from estimator_mp import toolbox
-from estimator_mp.cli import run_record, run_train
+from estimator_mp.cli import run_train
 from tests import tiers
 from tests.estimator_mp.cli import train_runs
 
@@ -49,7 +49,7 @@ class MeshesTest(parameterized.TestCase):
     # What sets mirrors when a session begins is not sent in each step.
     total = float(sent[1]) + float(sent[2])
     self.assertAlmostEqual(float(planned[1]), total, delta=0.05 * total)
-    self.assertGreater(run_record.read_result(model_dir).value, 0.8)
+    self.assertGreater(train_runs.result(model_dir).value, 0.8)
 
   @tiers.slow
   @parameterized.named_parameters(
@@ -66,13 +66,13 @@ class MeshesTest(parameterized.TestCase):
   def test_plan_is_what_devices_hold(self, arguments):
     model_dir = self.create_tempdir().full_path
     arguments = ("--model=mlp", "--mesh=data:2,stage:2", *arguments)
-    job = run_train.prepare(train_runs.options(model_dir, *arguments))
+    program = run_train.prepare(train_runs.options(model_dir, *arguments))
     hook, plan = toolbox.PlacementVerificationHook(), _PlanHook()
-    job.estimator.train(
-      job.recipe.train_input_fn, hooks=[plan, hook], max_steps=1
+    program.estimator.train(
+      program.recipe.train_input_fn, hooks=[plan, hook], max_steps=1
     )
     planned = {x.device: x.variable_bytes for x in plan.placement.replicas}
-    self.assertSameElements(planned, job.mesh.devices)
+    self.assertSameElements(planned, program.mesh.devices)
     observed = {d: hook.observed[d].variable_bytes for d in planned}
     # The global step has no device, so that TensorFlow takes the first one.
     observed["/device:CPU:0"] -= 8

@@ -1,8 +1,10 @@
 """Runs of the train command in this process."""
 
+import json
+import os
 from collections.abc import Callable
 
-from estimator_mp.cli import commands, run_train, train_flags
+from estimator_mp.cli import commands, results, run_train, train_flags
 from tests.estimator_mp.cli import command_runs
 
 
@@ -26,6 +28,12 @@ def run(model_dir: str, *arguments: str) -> tuple[int, str, str]:
 
 def _ended(given: Callable[[], train_flags.TrainOptions]) -> int:
   return commands.ended("train", lambda: run_train.run_command(given()))
+
+
+def result(model_dir: str) -> results.Result:
+  """Returns the result that a run has written."""
+  with open(os.path.join(model_dir, "result.json")) as file:
+    return results.Result(**json.load(file))
 
 
 def output(model_dir: str, *arguments: str) -> str:

@@ -16,12 +16,9 @@ import tempfile
 from unittest import mock
 
 from estimator_mp import amounts
-from estimator_mp.cli import (
-  checkpoints,
-  progress,
-  run_record,
-  run_train,
-)
+from estimator_mp.cli import failures, run_train
+from estimator_mp.observe import progress
+from estimator_mp.session import whole_checkpoints
 from model_fns import datasets
 from model_fns.recipes import catalogue
 from tests import tiers
@@ -73,7 +70,7 @@ class RunTest(absltest.TestCase):
   def test_result_file_holds_the_result(self):
     text = pathlib.Path(self.model_dir, "result.json").read_text()
     facts = json.loads(text)
-    self.assertEqual(facts, {"format": 2, **dataclasses.asdict(self.result)})
+    self.assertEqual(facts, dataclasses.asdict(self.result))
     self.assertEqual((facts["mesh"], facts["global_step"]), ("stage:3", 100))
     temporary = [x for x in os.listdir(self.model_dir) if x.endswith(".tmp")]
     self.assertEmpty(temporary)
@@ -160,9 +157,9 @@ class RunTest(absltest.TestCase):
       output,
     )
     self.assertNotIn("step 100/100", output)
-    again = run_record.read_result(self.model_dir)
-    # It kept the speed and the devices of the run that trained.
-    of_this_run = {"saved_model": None, "seconds": again.seconds}
+    again = train_runs.result(self.model_dir)
+    of_training = {"steps_per_second": None, "devices": None}
+    of_this_run = {"saved_model": None, "seconds": again.seconds, **of_training}
     self.assertEqual(again, dataclasses.replace(self.result, **of_this_run))
     self.assertIn("\n".join(again.lines()), output)
 
@@ -189,13 +186,18 @@ class ResumingTest(absltest.TestCase):
       *(model_dir, "--model=mlp", "--train_steps=3", "--log_every=1"),
       *("--nosave_input_position", "--trace_steps=none"),
     )
-    output = train_runs.output(model_dir, "--model=mlp", "--train_steps=4")
+    with self.assertLogs("tensorflow.run", "WARNING") as logged:
+      output = train_runs.output(model_dir, "--model=mlp", "--train_steps=4")
     self.assertIn(
       "\nOptions differ from the run before: --train_steps: 3 -> 4, "
       "--save_input_position: False -> True, --log_every: 1 -> 50, "
-      "--trace_steps: () -> (20,)\n"
-      "The input starts from its beginning: its position was not saved.\n",
+      "--trace_steps: () -> (20,)\n",
       output,
+    )
+    self.assertEqual(
+      logged.records[0].getMessage(),
+      "The input starts from its beginning, not from the position of the "
+      "checkpoint: step 3 was saved without it",
     )
 
 
@@ -248,7 +250,9 @@ class ErrorsTest(parameterized.TestCase):
     )
     os.remove(os.path.join(self.model_dir, "run.json"))
     self._check(
-      f"{start} but no run.json: .* another --model_dir", "--model=mlp"
+      f"{start}, but no whole run.json: .* another --model_dir",
+      "--model=mlp",
+      code=1,
     )
 
   def test_cluster(self):
@@ -304,105 +308,80 @@ class DamageTest(parameterized.TestCase):
     found = map(self.path.glob, ("*.index", "*.data-*", "checkpoint"))
     return {x.name: x.read_bytes() for x in itertools.chain(*found)}
 
-  def _check(self, expected: str, steps: int = 6) -> str:
+  def _check(
+    self,
+    expected: str,
+    steps: int = 6,
+    code: int = 1,
+    checkpoints_stay: bool = True,
+  ) -> str:
     """Returns the error of a run; asserts it, and that checkpoints stay."""
     before = self._files()
-    code, _, errors = train_runs.run(self.model_dir, *_mlp(steps))
+    exit_code, _, errors = train_runs.run(self.model_dir, *_mlp(steps))
     self.assertRegex(errors, f"^train: {expected}\n$")
     self.assertLen(errors.splitlines(), 1)
-    self.assertEqual(code, 1)
-    self.assertEqual(self._files(), before)
+    self.assertEqual(exit_code, code)
+    if checkpoints_stay:
+      self.assertEqual(self._files(), before)
     return errors
 
-  @parameterized.parameters(
-    (_flip_a_byte, "model.ckpt-4 is damaged .*Checksum does not match", 2),
-    (
-      lambda x: (x / "checkpoint").write_text(
-        'model_checkpoint_path: "model.ckpt-9"\n'
-      ),
-      "checkpoint names model.ckpt-9, but model.ckpt-9.index is missing",
-      4,
-    ),
-    (lambda x: (x / "checkpoint").write_text(""), "checkpoint is damaged", 4),
-    (lambda x: (x / "checkpoint").unlink(), "checkpoint is missing .*-4", 4),
-  )
-  def test_checkpoint(self, damage, expected, intact):
-    damage(self.path)
-    error = self._check(
-      f"{self.model_dir}/{expected}.*; model.ckpt-{intact} is intact, .*it: .*"
+  def test_a_byte_that_differs(self):
+    _flip_a_byte(self.path)
+    self._check(
+      f"{self.model_dir}/model.ckpt-4 is damaged .*Checksum does not match.*;"
+      r" remove model.ckpt-4.\* to resume from the checkpoint before it, .*"
     )
     # What the error says is what to do.
-    subprocess.run(error.partition("it: ")[2], shell=True, check=True)
-    self.assertEqual(checkpoints.trained_steps(self.model_dir), intact)
-    checkpoints.check(self.model_dir)
+    for file in self.path.glob("model.ckpt-4.*"):
+      file.unlink()
+    with self.assertLogs("tensorflow.run", "WARNING"):
+      said = train_runs.output(self.model_dir, *_mlp(4))
+    self.assertIn("  steps        2 to 4,", said)
+
+  def test_no_file_names_a_checkpoint(self):
+    (self.path / "checkpoint").unlink()
+    error = self._check(
+      f"{self.model_dir}/checkpoint is missing beside model.ckpt-4; write "
+      "model_checkpoint_path: .* into it .*"
+    )
+    line = error.partition("write ")[2].partition(" into it")[0]
+    (self.path / "checkpoint").write_text(line)
+    said = train_runs.output(self.model_dir, *_mlp(4))
+    self.assertIn("Already trained to step 4", said)
 
   @tiers.slow
   def test_what_is_not_whole_is_left_out(self):
     """whole_checkpoints_test has the other ways."""
     _truncate(self.path)
-    first, *output = train_runs.output(self.model_dir, *_mlp(4)).splitlines()
+    with self.assertLogs("tensorflow.run", "WARNING") as logged:
+      said = train_runs.output(self.model_dir, *_mlp(4))
     self.assertRegex(
-      first,
+      logged.records[0].getMessage(),
       f"^{self.model_dir}/model.ckpt-4 is incomplete: its data files have .*;"
       f" training goes on from {self.model_dir}/model.ckpt-2$",
     )
-    self.assertIn("  steps        2 to 4,", "\n".join(output))
-    checkpoints.check(self.model_dir)
+    self.assertIn("  steps        2 to 4,", said)
+    newest = tf.train.latest_checkpoint(self.model_dir)
+    self.assertIsNone(whole_checkpoints.damage(newest))
 
-  def test_no_checkpoint_is_intact(self):
+  def test_no_checkpoint_is_whole(self):
     for step in (0, 2, 4):
       os.truncate(_largest_data(self.path, step), 1000)
-    self._check(f"{self.model_dir}/model.ckpt-4 is damaged .*, and no other .*")
-
-  def test_evaluation_of_a_damaged_checkpoint(self):
-    _truncate(self.path)
-    text = 'model_checkpoint_path: "model.ckpt-4"\n'
-    (self.path / "checkpoint").write_text(text)
-    expected = f"{self.model_dir}/model.ckpt-4 is damaged .* resume from it: .*"
-    self._check(expected, steps=4)
-
-  def test_run_file(self):
-    (self.path / "run.json").write_bytes(b"\xff")
-    facts = '{"model": "mlp", "dataset": "digits", "optimizer": "adam"}'
-    self._check(
-      f"{self.model_dir}/run.json is damaged; write {facts} into it .*"
-    )
+    self._check(f"{self.model_dir}/model.ckpt-4 is damaged .*; remove .*")
 
   def test_placement_file(self):
     (self.path / "placement.json").write_text('{"mesh": "stage:3"')
     said = (
       f"{self.model_dir}/placement.json holds no placement .*; delete it, .*"
     )
-    self._check(said, steps=4)
+    self._check(said, steps=4, code=2)
 
-  @tiers.slow
-  @parameterized.parameters(
-    (None, "Expecting property name enclosed in double quotes: .*"),
-    ({"devices": 5}, "it.devices is 5, which is not of type object"),
-  )
-  def test_result_file_is_written_anew(self, damage, reason):
-    file = self.path / "result.json"
-    facts = json.loads(file.read_text())
-    file.write_text("{" if damage is None else json.dumps(facts | damage))
-    said = train_runs.output(self.model_dir, *_mlp(4))
-    self.assertRegex(said, rf"^{file} holds no .* \({reason}\); .* anew\n")
-    self.assertEqual(said.count("holds no result"), 1)
-    self.assertEqual(run_record.read_result(self.model_dir).global_step, 4)
-
-  @parameterized.named_parameters((x, x) for x in ("trace", "eval"))
-  def test_file_where_a_folder_is_to_be(self, name):
-    shutil.rmtree(self.path / name)
-    (self.path / name).write_text("")
+  def test_file_where_a_folder_is_to_be(self):
+    shutil.rmtree(self.path / "eval")
+    (self.path / "eval").write_text("")
     self._check(
-      f"{self.model_dir}/{name} is a file, .*folder; move it away, .*"
-    )
-
-  @parameterized.parameters("run.json", "options.json", "result.json")
-  def test_folder_where_a_file_is_to_be(self, name):
-    (self.path / name).unlink()
-    (self.path / name).mkdir()
-    self._check(
-      f"{self.model_dir}/{name} is a folder, .*file; move it away, .*"
+      f"{self.model_dir}/eval.*; .*/model.ckpt-6 is saved, and .*",
+      checkpoints_stay=False,
     )
 
   @parameterized.named_parameters(("before_training", 0), ("while_training", 5))
@@ -440,14 +419,14 @@ class DamageTest(parameterized.TestCase):
       " on device\n\t [[{{node save/SaveV2_1}}]]",
     )
     self.assertRegex(
-      checkpoints.explain(error, [self.model_dir]),
-      f"^{part}; No space left on device; free some space, .*/model.ckpt-4 is ",
+      failures.line_about_files(error, [self.model_dir]),
+      f"^{part}; No space left on device; free some space, ",
     )
 
   def test_what_is_no_failure_of_files(self):
-    error = ValueError(f"a bug that knows of {self.model_dir}")
-    self.assertIsNone(checkpoints.explain(error, [self.model_dir]))
-    self.assertIsNone(checkpoints.explain(OSError("no file"), [self.model_dir]))
+    text = f"a bug that knows of {self.model_dir}"
+    for error in (ValueError(text), OSError("no file")):
+      self.assertIsNone(failures.line_about_files(error, [self.model_dir]))
 
   @tiers.slow
   def test_two_processes(self):

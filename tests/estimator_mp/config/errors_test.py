@@ -10,7 +10,6 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp import toolbox
-from estimator_mp.cli import run_record
 from tests.estimator_mp import parts
 from tests.estimator_mp.models import data
 
@@ -536,15 +535,6 @@ class ErrorsTest(parameterized.TestCase):
       self.assertIn(fragment, message)
     self.assertLen(message.splitlines(), 1)
     self.session.assert_not_called()
-
-  @parameterized.named_parameters(*formats(3))
-  def test_a_result_of_a_format_that_is_not_known(self, data, said):
-    path = self.write("result.json", data)
-    self._check(
-      f"{path}|{said}|upgrade estimator_mp|another --model_dir",
-      lambda: run_record.read_result(os.path.dirname(path)),
-      run_record.ModelDirError,
-    )
 
   def test_a_model_without_fault_comes_to_its_session(self):
     with self.assertRaisesRegex(AssertionError, "a session"):

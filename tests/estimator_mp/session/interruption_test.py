@@ -19,7 +19,7 @@ _SIGNALS = (("sigint", signal.SIGINT, 130), ("sigterm", signal.SIGTERM, 143))
 _ENDLESS_STEP = """
 import time
 from estimator_mp.session import interruption
-with interruption.Interruption(lambda line: print(line, flush=True)):
+with interruption.Interruption():
   print("ready", flush=True)
   while True:
     time.sleep(1)
@@ -50,7 +50,6 @@ class TrainingTest(parameterized.TestCase):
     super().setUp()
     self.model_dir = self.create_tempdir().full_path
     self.estimator = _make_estimator(self.model_dir)
-    self.lines = []
 
   def _train_and_evaluate(self, interruption, train_hooks=(), eval_hooks=()):
     train_spec = tf.estimator.TrainSpec(
@@ -67,26 +66,28 @@ class TrainingTest(parameterized.TestCase):
 
   @parameterized.named_parameters(*_SIGNALS)
   def test_training_stops_after_the_step_and_saves(self, number, exit_code):
-    with interruption_lib.Interruption(self.lines.append) as interruption:
+    with (
+      self.assertLogs("tensorflow.run", "WARNING") as logged,
+      interruption_lib.Interruption() as interruption,
+    ):
       hook = _hook(interruption, number, after_steps=7)
       with self.assertRaises(interruption_lib.TrainingInterrupted) as caught:
         self._train_and_evaluate(interruption, [hook])
-    self.assertEqual(caught.exception.exit_code, exit_code)
+    self.assertEqual(caught.exception.code, exit_code)
     self.assertEqual(hook.steps, 7)
     self.assertEqual(self.estimator.get_variable_value("global_step"), 7)
+    (record,) = logged.records
     self.assertEqual(
-      self.lines,
-      [
-        f"{signal.Signals(number).name}: stopping after this step and saving a"
-        " checkpoint; a second signal (Ctrl-C) stops at once, without a"
-        " checkpoint"
-      ],
+      record.getMessage(),
+      f"{signal.Signals(number).name}: stopping after this step and saving a"
+      " checkpoint; a second signal (Ctrl-C) stops at once, without a"
+      " checkpoint",
     )
     # It did not wait for an evaluation.
     self.assertFalse(os.path.exists(os.path.join(self.model_dir, "eval")))
 
   def test_evaluation_is_left(self):
-    with interruption_lib.Interruption(self.lines.append) as interruption:
+    with interruption_lib.Interruption() as interruption:
       hook = _hook(interruption, signal.SIGINT, after_steps=2)
       with self.assertRaises(interruption_lib.TrainingInterrupted):
         self._train_and_evaluate(interruption, eval_hooks=[hook])
@@ -94,7 +95,7 @@ class TrainingTest(parameterized.TestCase):
     self.assertEqual(self.estimator.get_variable_value("global_step"), 20)
 
   def test_signal_before_the_session(self):
-    with interruption_lib.Interruption(self.lines.append) as interruption:
+    with interruption_lib.Interruption() as interruption:
       hook = _hook(interruption, signal.SIGINT, after_steps=0)
       hook.send()
       with self.assertRaises(interruption_lib.TrainingInterrupted):
@@ -134,7 +135,7 @@ class SecondSignalTest(parameterized.TestCase):
       [sys.executable, "-c", _ENDLESS_STEP],
       env=processes.environment(),
       stdout=subprocess.PIPE,
-      stderr=subprocess.PIPE,
+      stderr=subprocess.STDOUT,
       text=True,
     ) as process:
       self.assertEqual(process.stdout.readline(), "ready\n")
@@ -142,9 +143,9 @@ class SecondSignalTest(parameterized.TestCase):
       self.assertIn("stopping after this step", process.stdout.readline())
       self.assertIsNone(process.poll())
       process.send_signal(number)
-      _, errors = process.communicate(timeout=600)
+      output, _ = process.communicate(timeout=600)
     self.assertEqual(process.returncode, exit_code)
-    self.assertNotIn("Traceback", errors)
+    self.assertNotIn("Traceback", output)
 
 
 if __name__ == "__main__":

@@ -64,6 +64,23 @@ class WholeCheckpointsTest(parameterized.TestCase):
       f"{self._path('5')}",
     )
 
+  @parameterized.parameters(
+    ("", "names no checkpoint"),
+    ('model_checkpoint_path: "model.ckpt-90"', "ckpt-90.index is missing"),
+  )
+  def test_a_file_that_names_no_checkpoint(self, text, problem):
+    _save(self.model_dir, [5, 10])
+    with open(os.path.join(self.model_dir, "checkpoint"), "w") as file:
+      file.write(text)
+    with self.assertLogs("tensorflow", "WARNING") as logged:
+      self.assertEqual(self._newest(), "model.ckpt-10")
+    self.assertIn(problem, logged.records[0].getMessage())
+
+  def test_without_the_file_a_run_begins_anew_as_a_plain_one_does(self):
+    _save(self.model_dir, [5, 10])
+    os.remove(os.path.join(self.model_dir, "checkpoint"))
+    self.assertIsNone(self._newest())
+
   def test_several_files_and_texts_are_whole(self):
     """A text is longer than its elements, and a slice a part of its tensor."""
     config = v1.ConfigProto(device_count={"CPU": 3})

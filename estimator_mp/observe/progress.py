@@ -1,21 +1,17 @@
-"""The output of a training run: header, placement, progress, evaluations.
-
-Progress is a bar on a terminal, and plain lines elsewhere.
-"""
+"""ProgressHook: a training run as lines, or as a bar on a terminal."""
 
 import contextlib
+import datetime
 import importlib.util
 import math
 import os
-import shlex
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
-import estimator_mp
-from estimator_mp.cli import train_flags
+from estimator_mp.cluster import run_log
+from estimator_mp.plan import sharding_plan
 
 import tensorflow as tf
 
@@ -30,48 +26,56 @@ _BAR_FORMAT = "{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} steps{postfix}"
 
 
 class ProgressHook(tf.estimator.SessionRunHook):
-  """Shows steps, loss, steps per second and time left; measures the speed.
+  """Shows placement, steps, loss, steps/s and time left; measures the speed.
 
-  The time of a step is the time of its `Session.run`. Put the hook before a
-  `CheckpointSaverHook`: the time that saving and evaluating take is then not
-  counted. The loss is fetched only in steps that show it.
+  On a terminal it is a bar, for which tqdm is needed, and the logs of
+  TensorFlow and of the cluster are written above it. Elsewhere it is a line
+  each `log_every` steps. The loss is fetched only in steps that show it.
+
+  The time of a step is the time of its `Session.run`. Give the hook before a
+  `CheckpointSaverHook` of your own: the time that saving and evaluating take
+  is then not counted.
+
+  If the stream cannot be written to, as when the reader of a pipe has ended,
+  training ends in order after the step, with a checkpoint.
 
   Attributes:
     step: The global step after the last step that ran.
-    is_closed: Whether something could not be written; then nothing more is
-      shown.
+    error: The error that writing has raised; None if there was none.
   """
 
   def __init__(
-    self,
-    train_steps: int,
-    log_every: int,
-    stream: TextIO | None = None,
-    on_closed: Callable[[OSError], None] = lambda error: None,
+    self, train_steps: int, log_every: int = 100, stream: TextIO | None = None
   ):
     """Makes the hook.
 
     Args:
       train_steps: The global step at which training ends.
-      log_every: Steps between two lines where `stream` is not a terminal.
+      log_every: Steps between two lines where `stream` is no terminal.
       stream: Where to show progress; standard output by default.
-      on_closed: Called if nothing can be written there, as when the other end
-        of a pipe is closed. What is written after that is lost.
+
+    Raises:
+      ValueError: If the stream is a terminal, and tqdm is not installed.
     """
-    self._on_closed = on_closed
-    self.is_closed = False
     self._train_steps = train_steps
     self._log_every = log_every
     self._stream = stream or sys.stdout
     self._bar: tqdm.tqdm | None = None
+    self._around_bar = contextlib.ExitStack()
     self._loss: tf.Tensor | None = None
     self._global_step: tf.Tensor | None = None
     self._first_step = 0
     self.step = 0
+    self.error: OSError | None = None
     self._seconds = 0.0
     self._started = 0.0
     self._shown = -math.inf
     self._shows_this_step = False
+    if self._stream.isatty() and importlib.util.find_spec("tqdm") is None:
+      raise ValueError(
+        "a bar of progress needs tqdm; pip install 'estimator-mp[train]', or "
+        "send the output through a pipe, such as | cat"
+      )
 
   @property
   def steps_per_second(self) -> float | None:
@@ -99,22 +103,32 @@ class ProgressHook(tf.estimator.SessionRunHook):
   def close(self) -> None:
     """Ends the bar, if there is one; `end` does so after complete training."""
     bar, self._bar = self._bar, None
+    self._around_bar.close()
     if bar is not None:
       with self._writing():
         bar.close()
 
   @contextlib.contextmanager
   def _writing(self) -> Iterator[None]:
-    """Tells `on_closed` if what is done inside cannot be written."""
+    """Keeps the error if the stream cannot be written to; nothing is, then."""
     try:
       yield
     except OSError as error:
-      self.is_closed = True
-      detach(self._stream)
-      self._on_closed(error)
+      self.error = error
+      with contextlib.suppress(OSError, ValueError):
+        # What is written later, also when the process ends, has to vanish.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)
 
   def begin(self) -> None:
-    """Finds the loss, which Estimator puts into the collection of losses."""
+    """Shows the placement of a sharded model, and finds its loss.
+
+    Estimator puts the loss into the collection of losses.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    if sharding_plan.get_plan(graph) is not None:
+      self.write(f"\n{sharding_plan.get_placement(graph).table()}\n")
     losses = tf.compat.v1.losses.get_losses()
     self._loss = losses[-1] if losses else None
     self._global_step = tf.compat.v1.train.get_global_step()
@@ -128,14 +142,18 @@ class ProgressHook(tf.estimator.SessionRunHook):
     self._shown = -math.inf
     if self._stream.isatty():
       import tqdm
+      from tqdm.contrib import logging as tqdm_logging
 
+      self.close()
+      logs = [x for x in (tf.get_logger(), run_log.LOG) if x.handlers]
+      self._around_bar.enter_context(tqdm_logging.logging_redirect_tqdm(logs))
       with self._writing():
         self._bar = tqdm.tqdm(
           total=self._train_steps,
           initial=self.step,
           file=self._stream,
           bar_format=_BAR_FORMAT,
-          ncols=_columns(),
+          dynamic_ncols=True,
         )
 
   def before_run(
@@ -160,6 +178,8 @@ class ProgressHook(tf.estimator.SessionRunHook):
     if self._shows_this_step:
       self._shown = self._started
       self._show(run_values.results)
+    if self.error is not None:
+      run_context.request_stop()
 
   def end(self, session: tf.compat.v1.Session) -> None:
     """Ends the bar."""
@@ -178,129 +198,47 @@ class ProgressHook(tf.estimator.SessionRunHook):
       facts.append(f"loss {loss:.4f}")
     speed = self.steps_per_second
     if speed:
-      left = (self._train_steps - self.step) / speed
-      facts += [f"{speed:.1f} steps/s", f"{_clock(left)} left"]
+      left = math.ceil((self._train_steps - self.step) / speed)
+      facts += [f"{speed:.1f} steps/s", f"{datetime.timedelta(0, left)} left"]
     if self._bar is not None:
       self._bar.n = self.step
-      self._bar.ncols = _columns()
       with self._writing():
         self._bar.set_postfix_str(", ".join(facts))
     else:
       self.write(", ".join([f"step {self.step}/{self._train_steps}", *facts]))
 
 
-def check_bar(stream: TextIO) -> None:
-  """Raises if a stream would get a bar, and there is nothing to draw it with.
-
-  Args:
-    stream: Where progress is to be shown.
-
-  Raises:
-    ValueError: If it is a terminal, and tqdm is not installed.
-  """
-  if stream.isatty() and importlib.util.find_spec("tqdm") is None:
-    raise ValueError(
-      "a bar of progress needs tqdm; pip install 'estimator-mp[train]', or send"
-      " the output through a pipe, such as | cat"
-    )
-
-
-def detach(stream: TextIO) -> None:
-  """Lets what is written to a stream vanish, also when the process ends.
-
-  Args:
-    stream: A stream that cannot be written to any more. One without a file
-      descriptor stays as it is.
-  """
-  with contextlib.suppress(OSError, ValueError):
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
-
-
-def _columns() -> int:
-  """Returns the terminal's width now; 80 where it does not say."""
-  return shutil.get_terminal_size().columns
-
-
-def _clock(seconds: float) -> str:
-  """Returns a duration such as "0:07" or "1:02:03"."""
-  minutes, seconds = divmod(math.ceil(seconds), 60)
-  hours, minutes = divmod(minutes, 60)
-  if hours:
-    return f"{hours}:{minutes:02}:{seconds:02}"
-  return f"{minutes}:{seconds:02}"
-
-
-def tensorboard_command(model_dir: str) -> str:
-  """Returns the command that shows a run in TensorBoard.
-
-  Args:
-    model_dir: The directory of the run.
-  """
-  command = f"tensorboard --logdir={shlex.quote(model_dir)}"
-  if importlib.util.find_spec("tensorboard") is None:
-    return f"pip install tensorboard && {command}"
-  return command
-
-
-def header(
-  options: train_flags.TrainOptions,
-  mesh: estimator_mp.Mesh,
-  data: str,
-  trained: int,
-) -> list[str]:
-  """Returns lines about what a run is going to do.
-
-  Args:
-    options: The options of the run.
-    mesh: The devices.
-    data: The data, in a line.
-    trained: The global step from which it goes on.
-  """
-  replicas = mesh.axis_size("data")
-  batches = f"batches of {options.batch_size}"
-  if replicas > 1:
-    of_replica = options.batch_size // replicas
-    batches += f" ({of_replica} for each of {replicas} replicas)"
-  facts = [
-    ("model", options.model),
-    ("dataset", data),
-    ("mesh", f"{mesh} ({', '.join(mesh.devices)})"),
-    (
-      "steps",
-      f"{trained} to {max(trained, options.train_steps)}, {batches},"
-      f" {options.optimizer} at {options.learning_rate}, seed {options.seed}",
-    ),
-    ("model_dir", options.model_dir),
-    ("TensorFlow", tf.__version__),
-  ]
-  return [f"  {name:<12} {value}" for name, value in facts]
-
-
-class PlacementTableHook(tf.estimator.SessionRunHook):
-  """Shows where the layers are, once the graph is built."""
-
-  def __init__(self, progress: ProgressHook):
-    self._progress = progress
-
-  def begin(self) -> None:
-    """Shows the placement of the graph that was just built."""
-    graph = tf.compat.v1.get_default_graph()
-    table = estimator_mp.get_placement(graph).table()
-    self._progress.write(f"\n{table}\n")
+def _all_metrics(metrics: Mapping[str, Any]) -> str:
+  """Returns the values of an evaluation in a line."""
+  return ", ".join(
+    f"{name} {value:.4f}"
+    for name, value in sorted(metrics.items())
+    if name != tf.compat.v1.GraphKeys.GLOBAL_STEP
+  )
 
 
 class EvaluationReport(tf.estimator.Exporter):
-  """Shows every evaluation; Estimator tells its exporters of each one."""
+  """Shows each evaluation among the lines of a `ProgressHook`.
+
+  It is one of an `EvalSpec`'s exporters, which are told of each evaluation, and
+  exports nothing.
+  """
 
   name = "evaluation_report"
 
   def __init__(
-    self, progress: ProgressHook, outcome: Callable[[Mapping[str, Any]], str]
+    self,
+    progress: ProgressHook,
+    summary: Callable[[Mapping[str, Any]], str] = _all_metrics,
   ):
+    """Makes an exporter.
+
+    Args:
+      progress: The hook of the training.
+      summary: Returns the metrics of an evaluation as text; by default all.
+    """
     self._progress = progress
-    self._outcome = outcome
+    self._summary = summary
 
   def export(
     self,
@@ -310,8 +248,8 @@ class EvaluationReport(tf.estimator.Exporter):
     eval_result: Mapping[str, Any],
     is_the_final_export: bool,
   ) -> None:
-    """Shows an evaluation; exports nothing."""
+    """Shows an evaluation."""
     self._progress.write(
       f"evaluation at step {eval_result['global_step']}:"
-      f" {self._outcome(eval_result)}"
+      f" {self._summary(eval_result)}"
     )
