@@ -226,7 +226,7 @@ class ModelPartitioner:
       for variable, of_one in self._handles.items()
       for number, handle in enumerate(of_one)
     }
-    return SplitGraph(found, made.made(), handles, plan)
+    return SplitGraph(found, made.instances(), handles, plan)
 
   def _defer(
     self, ops: Iterable[tf.Operation], step: Collection[tf.Operation] = ()

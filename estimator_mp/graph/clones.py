@@ -12,7 +12,7 @@ from estimator_mp.graph import (
   traversal,
   variables,
 )
-from estimator_mp.graph.definitions import Definitions
+from estimator_mp.graph.definitions import Definitions, op_name
 
 import tensorflow as tf
 
@@ -104,7 +104,7 @@ class Clones:
           made = definitions.copy(
             op, name, inputs, awaited, _own_attributes(op, number + 1)
           )
-        own[op] = made.rpartition(":")[0]
+        own[op] = op_name(made)
     found = definitions.import_into_graph()
     for known, own in zip(self._ops, names, strict=True):
       known.update((op, found[name]) for op, name in own.items())

@@ -156,7 +156,7 @@ class Definitions:
       index: Which of its inputs comes back.
       tensor: The tensor, which one of these makes.
     """
-    self._back[_op_name(merge)] = index, tensor
+    self._back[op_name(merge)] = index, tensor
 
   def keep(self, names: Iterable[str]) -> None:
     """Leaves out ops that nothing needs.
@@ -173,7 +173,7 @@ class Definitions:
       needed.add(name)
       todo += [_op_name_of_input(x) for x in self._nodes[name].input]
       if name in self._back:
-        todo.append(_op_name(self._back[name][1]))
+        todo.append(op_name(self._back[name][1]))
     self._nodes = {k: x for k, x in self._nodes.items() if k in needed}
     self._waits = {k: x for k, x in self._waits.items() if k in needed}
     self._back = {k: x for k, x in self._back.items() if k in needed}
@@ -193,7 +193,7 @@ class Definitions:
     external = {
       name: traversal.tensor_of_name(self._graph, name)
       for name in self._read
-      if _op_name(name) not in self._nodes
+      if op_name(name) not in self._nodes
     }
     with self._graph.as_default(), tf.control_dependencies(None):
       ops = graph_edits.import_ops(definition, external, "")
@@ -239,7 +239,12 @@ def _op_name_of_input(name: str) -> str:
   return name.removeprefix("^").partition(":")[0]
 
 
-def _op_name(tensor: str) -> str:
+def op_name(tensor: str) -> str:
+  """Returns the name of the op that makes a tensor.
+
+  Args:
+    tensor: The name of the tensor.
+  """
   return tensor.rpartition(":")[0]
 
 

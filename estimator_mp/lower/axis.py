@@ -34,26 +34,26 @@ class Axis:
     Args:
       definitions: Where ops are made.
       replicas: For each replica the numbers of its parts, in order from 0.
-      device_of: Returns the device of what stands for an op on a replica, "" if
-        it has none.
-      scope: What a part is called, in names.
+      device_of: Returns the device of an op's instance on a replica, "" if it
+        has none.
+      scope: The word for a part, in names of ops.
     """
     self.definitions = definitions
     self.replicas = replicas
-    self.numbers = [number for own in replicas for number in own]
     self.replica_of = {
-      number: replica for replica, own in enumerate(replicas) for number in own
+      number: i for i, span in enumerate(replicas) for number in span
     }
+    self.numbers = list(self.replica_of)
     self._find_device = device_of
     self._devices: dict[tuple[tf.Operation, int], str] = {}
     self._scope = scope
 
   def name_of(self, number: int) -> str:
-    """Returns what a part is called in names."""
+    """Returns the name of a part, the scope of its ops."""
     return f"{self._scope}_{number}"
 
   def device_of(self, op: tf.Operation, replica: int) -> str:
-    """Returns the device of what stands for an op on a replica, "" for none."""
+    """Returns the device of an op's instance on a replica, "" for none."""
     place = op, replica
     if place not in self._devices:
       self._devices[place] = self._find_device(op, replica)
@@ -68,12 +68,3 @@ class Axis:
     """
     replica = self.replica_of[number]
     return self.definitions.on(self.device_of(op, replica), (op, replica))
-
-
-def op_name(tensor: str) -> str:
-  """Returns the name of the op that makes a tensor.
-
-  Args:
-    tensor: The name of the tensor.
-  """
-  return tensor.rpartition(":")[0]

@@ -1,9 +1,9 @@
-"""Copies of variables: what is fetched of one that is split is whole.
+"""Copies of variables: a fetch of a split variable gets the whole value.
 
-A session that is asked for a variable's object, for what was assigned to it, or
-for whether it is initialized, runs an op that reads its handle, which is never
-written. It reads another variable in place of it, to which the whole value is
-copied then; a step that does not fetch it copies nothing.
+A fetch of a variable's object, of the result of an assignment, or of whether it
+is initialized, runs an op that reads the variable's handle, which is never
+written. That op reads another variable instead, to which the whole value is
+copied then; a step without the fetch copies nothing.
 """
 
 from collections.abc import Callable
@@ -47,10 +47,10 @@ def read_instead(op: tf.Operation, handle: tf.Tensor, device: str) -> None:
 
 
 def before_finalization(graph: tf.Graph, edit: Callable[[], None]) -> None:
-  """Lets a graph be edited when all is in it that hooks and Savers read.
+  """Edits a graph when all is in it that hooks and Savers read.
 
   Args:
     graph: The graph.
-    edit: What edits it.
+    edit: Edits it.
   """
   graph_edits.before_finalization(graph, edit)

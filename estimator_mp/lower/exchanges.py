@@ -1,7 +1,7 @@
 """Exchanges: ops whose parts are no copies of them, but exchange results.
 
 A batch normalization of the whole batch is one: its parts add up their sums,
-then normalize what they have by the mean and the variance of all.
+then each normalizes its images by the mean and the variance of all.
 """
 
 import functools
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from estimator_mp.graph.definitions import Definitions
+from estimator_mp.graph.definitions import Definitions, op_name
 from estimator_mp.sizes import polynomials
 from estimator_mp.sizes.polynomials import Size
 
@@ -17,7 +17,7 @@ import tensorflow as tf
 
 
 class Slices(Protocol):
-  """What makers need of the instantiation that they are part of."""
+  """The interface of an `Instantiation` for exchanges."""
 
   definitions: Definitions
 
@@ -41,7 +41,7 @@ def make(
 
   Args:
     op: The op.
-    reads: What each part reads in place of each input.
+    reads: For each part, the tensor that it reads in place of each input.
     slices: Where the ops are made.
 
   Returns:
@@ -95,7 +95,7 @@ class _Ops:
 
 
 class _Parts:
-  """What makes something of each part of an op."""
+  """The parts of an op, each on its device."""
 
   def __init__(self, op: tf.Operation, slices: Slices):
     self._on = functools.partial(slices.on, op)
@@ -103,16 +103,16 @@ class _Parts:
   def each(
     self, function: Callable[..., str], *parts: Sequence[str]
   ) -> list[str]:
-    """Returns what a function makes of each part, on its device."""
-    made = []
+    """Returns the result of a function for each part, on its device."""
+    outputs = []
     for number, read in enumerate(zip(*parts, strict=True)):
       with self._on(number):
-        made.append(function(*read))
-    return made
+        outputs.append(function(*read))
+    return outputs
 
 
 class _Norm(_Parts):
-  """What a batch normalization and its gradient have in common."""
+  """The ops that a batch normalization and its gradient have in common."""
 
   def __init__(self, op: tf.Operation, images: tf.Tensor, slices: Slices):
     self._channels = (
@@ -136,8 +136,8 @@ class _Norm(_Parts):
     shape[self._channels] = -1
     return self.ops.reshape(vector, shape)
 
-  def read(self, images: Sequence[str]) -> list[str]:
-    """Returns images as numbers of 32 bits."""
+  def widened(self, images: Sequence[str]) -> list[str]:
+    """Returns images in float32."""
     return self.each(lambda x: self.ops.cast(x, self.dtype, tf.float32), images)
 
   def total(self, images: Sequence[str]) -> str:
@@ -153,7 +153,7 @@ class _Norm(_Parts):
     """Returns one over the standard deviation."""
     return self.ops("Rsqrt", self.ops("AddV2", variance, self.epsilon))
 
-  def made(self, images: str) -> str:
+  def narrowed(self, images: str) -> str:
     """Returns images in their own type."""
     return self.ops.cast(images, tf.float32, self.dtype)
 
@@ -164,7 +164,7 @@ def _batch_norm(
   """Normalizes by the moments of all images (Ioffe and Szegedy, 2015)."""
   norm = _Norm(op, op.inputs[0], slices)
   ops = norm.ops
-  images = norm.read([x[0] for x in reads])
+  images = norm.widened([x[0] for x in reads])
   _, scale, offset, old_mean, old_variance = reads[0]
   mean = norm.mean(images)
   center = norm.per_channel(mean)
@@ -174,8 +174,8 @@ def _batch_norm(
   shift = norm.per_channel(offset)
   one = ops.constant(1.0)
   # Running averages have the variance of a sample.
-  others = ops("Maximum", ops("Sub", norm.count, one), one)
-  of_sample = ops("RealDiv", ops("Mul", variance, norm.count), others)
+  divisor = ops("Maximum", ops("Sub", norm.count, one), one)
+  of_sample = ops("RealDiv", ops("Mul", variance, norm.count), divisor)
   new_mean, new_variance = mean, of_sample
   if (
     "exponential_avg_factor" in op.node_def.attr
@@ -192,13 +192,13 @@ def _batch_norm(
     )
   reserved = [ops.constant([])] * (len(op.outputs) - 5)
   vectors = [new_mean, new_variance, mean, variance, *reserved]
-  made = norm.each(
-    lambda x: norm.made(
+  normalized = norm.each(
+    lambda x: norm.narrowed(
       ops("AddV2", ops("Mul", ops("Sub", x, center), factor), shift)
     ),
     images,
   )
-  return [[x, *vectors] for x in made]
+  return [[x, *vectors] for x in normalized]
 
 
 def _batch_norm_grad(
@@ -207,8 +207,8 @@ def _batch_norm_grad(
   """The gradient of that: moments depend on all images, too."""
   norm = _Norm(op, op.inputs[1], slices)
   ops = norm.ops
-  gradients = norm.read([x[0] for x in reads])
-  images = norm.read([x[1] for x in reads])
+  gradients = norm.widened([x[0] for x in reads])
+  images = norm.widened([x[1] for x in reads])
   scale, mean, variance = reads[0][2:5]
   deviation = norm.inverse_deviation(variance)
   center = norm.per_channel(mean)
@@ -223,8 +223,8 @@ def _batch_norm_grad(
   slope = norm.per_channel(ops("RealDiv", of_scale, norm.count))
   factor = norm.per_channel(ops("Mul", scale, deviation))
   nothing = ops.constant([])
-  made = norm.each(
-    lambda dy, x: norm.made(
+  of_images = norm.each(
+    lambda dy, x: norm.narrowed(
       ops(
         "Mul",
         ops("Sub", ops("Sub", dy, mean_gradient), ops("Mul", x, slope)),
@@ -234,24 +234,24 @@ def _batch_norm_grad(
     gradients,
     normalized,
   )
-  return [[x, of_scale, of_offset, nothing, nothing] for x in made]
+  return [[x, of_scale, of_offset, nothing, nothing] for x in of_images]
 
 
 class _Classes(_Parts):
   """The logits of an op that compares classes, each part of which has some.
 
-  Half floats are read as numbers of 32 bits. Logits of a part may all be minus
-  infinity, as those that are masked are: its largest one is none then.
+  Half floats are computed with in float32. Logits of a part may all be minus
+  infinity, as masked ones are: the finite minimum is its largest one then.
   """
 
   def __init__(self, op: tf.Operation, logits: Sequence[str], slices: Slices):
     super().__init__(op, slices)
-    self._own = op.inputs[0].dtype
-    self._dtype = tf.float64 if self._own == tf.float64 else tf.float32
+    self._outer = op.inputs[0].dtype
+    self._dtype = tf.float64 if self._outer == tf.float64 else tf.float32
     self._scope = f"exchange/{op.name}"
     self._definitions = slices.definitions
     self._last = self.ops.constant([-1], tf.int32)
-    logits = self.read(logits)
+    logits = self.widened(logits)
     most = self.each(self._most, logits)
     self._shifted = self.each(lambda x, y: self.ops("Sub", x, y), logits, most)
     self._powers = self.each(lambda x: self.ops("Exp", x), self._shifted)
@@ -272,13 +272,17 @@ class _Classes(_Parts):
     least = self.ops.constant(self._dtype.min)
     return self.ops("Maximum", self._over("Max", logits), least)
 
-  def read(self, parts: Sequence[str]) -> list[str]:
-    """Returns parts as numbers that are computed with."""
-    return self.each(lambda x: self.ops.cast(x, self._own, self._dtype), parts)
+  def widened(self, parts: Sequence[str]) -> list[str]:
+    """Returns parts in the type that is computed with."""
+    return self.each(
+      lambda x: self.ops.cast(x, self._outer, self._dtype), parts
+    )
 
-  def made(self, parts: Sequence[str]) -> list[str]:
-    """Returns parts in their own type."""
-    return self.each(lambda x: self.ops.cast(x, self._dtype, self._own), parts)
+  def narrowed(self, parts: Sequence[str]) -> list[str]:
+    """Returns parts in the type of the op."""
+    return self.each(
+      lambda x: self.ops.cast(x, self._dtype, self._outer), parts
+    )
 
   @property
   def ops(self) -> _Ops:
@@ -293,7 +297,7 @@ class _Classes(_Parts):
     return terms[0] if len(terms) == 1 else self.ops("AddN", *terms)
 
   def without_classes(self, tensor: str) -> str:
-    """Returns what `sum` makes, without that dimension."""
+    """Returns the result of `sum` without that dimension."""
     return self._definitions.add(
       "Squeeze",
       f"{self._scope}/Squeeze",
@@ -333,26 +337,26 @@ class _Classes(_Parts):
     back = self.each(
       lambda x, y: self.ops("Sub", x, y), self.probabilities(), labels
     )
-    loss = self.ops.cast(loss, self._dtype, self._own)
-    return [[loss, x] for x in self.made(back)]
+    loss = self.ops.cast(loss, self._dtype, self._outer)
+    return [[loss, x] for x in self.narrowed(back)]
 
   def one_hot(
     self, op: tf.Operation, labels: str, sizes: Sequence[int]
   ) -> list[str]:
     """Returns the probabilities of classes that labels are the numbers of."""
-    dtype, made, begin = op.inputs[1].dtype, [], 0
+    dtype, parts, begin = op.inputs[1].dtype, [], 0
     of_labels = _Ops(self._definitions, self._scope, dtype)
     for number, size in enumerate(sizes):
       with self._on(number):
-        own = labels
+        local = labels
         if begin:
-          own = of_labels("Sub", labels, of_labels.constant(begin))
-        made.append(
+          local = of_labels("Sub", labels, of_labels.constant(begin))
+        parts.append(
           self._definitions.add(
             "OneHot",
             f"{self._scope}/OneHot",
             [
-              own,
+              local,
               self.ops.constant(size, tf.int32),
               self.ops.constant(1),
               self.ops.constant(0),
@@ -363,7 +367,7 @@ class _Classes(_Parts):
           )
         )
       begin += size
-    return made
+    return parts
 
   def checked(self, op: tf.Operation, labels: str, count: int) -> str:
     """Returns labels, if all are numbers of classes."""
@@ -405,7 +409,7 @@ class _Classes(_Parts):
       "Identity",
       f"{self._scope}/labels",
       [labels],
-      [check.rpartition(":")[0]],
+      [op_name(check)],
       T=dtype,
     )
 
@@ -425,7 +429,7 @@ def _softmax(
 ) -> list[list[str]]:
   """Each part sends its maximum, and the sum of powers below that."""
   classes = _Classes(op, [x[0] for x in reads], slices)
-  return [[x] for x in classes.made(classes.probabilities())]
+  return [[x] for x in classes.narrowed(classes.probabilities())]
 
 
 def _log_softmax(
@@ -433,7 +437,7 @@ def _log_softmax(
 ) -> list[list[str]]:
   """The same, and of that the logarithm."""
   classes = _Classes(op, [x[0] for x in reads], slices)
-  return [[x] for x in classes.made(classes.logs())]
+  return [[x] for x in classes.narrowed(classes.logs())]
 
 
 def _cross_entropy(
@@ -441,7 +445,7 @@ def _cross_entropy(
 ) -> list[list[str]]:
   """With Megatron-LM's three numbers a row that each part sends."""
   classes = _Classes(op, [x[0] for x in reads], slices)
-  return classes.loss(classes.read([x[1] for x in reads]))
+  return classes.loss(classes.widened([x[1] for x in reads]))
 
 
 def _sparse_cross_entropy(
@@ -458,12 +462,12 @@ def _place_of_extreme(
   op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
 ) -> list[list[str]]:
   """The first part whose extreme entry no other one exceeds has the place."""
-  values, made = op.inputs[0].dtype, op.outputs[0].dtype
+  values, dtype = op.inputs[0].dtype, op.outputs[0].dtype
   add, scope = slices.definitions.add, f"exchange/{op.name}"
-  ops = _Ops(slices.definitions, scope, made)
+  ops = _Ops(slices.definitions, scope, dtype)
   largest = op.type == "ArgMax"
   exceeds = "Greater" if largest else "Less"
-  found: list[tuple[str, str]] = []
+  extremes: list[tuple[str, str]] = []
   begin = 0
   for number, ((part, axis), size) in enumerate(
     zip(reads, slices.sizes_of_parts(op), strict=True)
@@ -476,7 +480,7 @@ def _place_of_extreme(
         [part, axis],
         T=values,
         Tidx=of_axis,
-        output_type=made,
+        output_type=dtype,
       )
       if begin:
         place = ops("AddV2", place, ops.constant(begin))
@@ -488,10 +492,10 @@ def _place_of_extreme(
         Tidx=of_axis,
         keep_dims=False,
       )
-    found.append((place, extreme))
+    extremes.append((place, extreme))
     begin += size
-  best, extreme = found[0]
-  for place, value in found[1:]:
+  best, extreme = extremes[0]
+  for place, value in extremes[1:]:
     test = add(exceeds, f"{scope}/{exceeds}", [value, extreme], T=values)
     best = ops("SelectV2", test, place, best)
     extreme = add(

@@ -1,15 +1,15 @@
-"""Instantiation: the ops that make a plan of slices, as definitions.
+"""Instantiation: the ops of a plan of slices, as definitions.
 
-What is executed in parts is copied for each slice of the batch; between that
-and what is executed once are reshards (`resharding`), and sizes that parts have
+Ops in parts are copied for each slice of the batch; between these and ops that
+are executed once are reshards (`resharding`), and sizes that parts have
 (`size_tensors`).
 
 In a loop each slice goes around by itself: its copies of the loop's ops are in
 a frame of their own, which sizes enter as constants.
 
-Parts are made on demand, from what a step fetches, so what no step reaches is
-not made. The plain ops stay: one that is executed in parts is not run any more,
-unless somebody fetches it by its name.
+Parts are made on demand, from the fetches of a step, so ops that no step
+reaches are not made. The plain ops stay: a step does not run one that is
+executed in parts, unless somebody fetches it by its name.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ from estimator_mp.analysis.symbolic_shapes import (
 from estimator_mp.capture.examples import UNCHECKED, Examples
 from estimator_mp.graph import control_flow, op_types, random_ops
 from estimator_mp.graph import frames as frames_lib
-from estimator_mp.graph.definitions import Definitions
+from estimator_mp.graph.definitions import Definitions, op_name
 from estimator_mp.graph.frames import Frames
 from estimator_mp.lower import exchanges, owned_rows
-from estimator_mp.lower.axis import Axis, op_name
+from estimator_mp.lower.axis import Axis
 from estimator_mp.lower.resharding import Resharding
 from estimator_mp.pipeline.batched_gradients import BatchedGradient
 from estimator_mp.plan import deferred_edges
@@ -59,7 +59,7 @@ _OTHER_ROWS = (
 
 
 class Instantiation:
-  """The ops of slices, and what the rest of the graph reads in their place.
+  """The ops of slices, and the reads of them by the rest of the graph.
 
   Attributes:
     definitions: The ops.
@@ -68,8 +68,8 @@ class Instantiation:
       of the tensor that it is to read.
     waits: From an op of the graph to the names of the ops that it is to wait
       for, where these are others.
-    of_replicas: What is to be aggregated, of each replica, by the name of the
-      plain tensor; after `apply`.
+    of_replicas: The tensors of each replica that are to be aggregated, by the
+      name of the plain tensor; after `apply`.
   """
 
   def __init__(
@@ -101,28 +101,28 @@ class Instantiation:
       graph: The finished graph of model_fn.
       shapes: The sizes of its tensors.
       layouts: Their layouts over slices of the batch.
-      of_inputs: Ops that depend on inputs alone: whoever needs what they make
-        whole reads the plain op.
+      of_inputs: Ops that depend on inputs alone: a reader of a whole result
+        reads the plain op.
       slices: For each replica the numbers of its slices, in order from 0.
       measured: An input, and its dimension of examples; None if no input has
         any.
-      device_of: Returns the device of what stands for an op on a replica, "" if
-        it has none. Reshards are where the first replica has the op.
+      device_of: Returns the device of an op's instance on a replica, "" if it
+        has none. Reshards are where the first replica has the op.
       frames: The loops that ops are in.
       examples: The examples of the batch, or of those of replicas, if steps
         check their number; else it is that of `measured`.
-      mirror_of: Returns what a replica has in place of what is computed once.
-      is_aggregated: Returns whether an op is to read what others aggregate of
-        a tensor, which then is joined in each replica only.
+      mirror_of: Returns a replica's mirror of a tensor that is computed once.
+      is_aggregated: Returns whether an op is to read the aggregate of a tensor
+        over replicas, which then is joined in each replica only.
       order_of: Returns the order in which a replica's slices, counted from 0,
-        make what an op makes, and in which it is added up; by default that of
-        their numbers.
-      late: What ops wait for.
+        make an op's results, and in which these are added up; by default that
+        of their numbers.
+      late: The control dependencies of ops.
       batched: By the names of sums of slices, the gradients that several
         slices make at once.
       in_place: For an op and the number of a slice another op, whose copy the
         slice has in its place.
-      scope: What one of them is called, in names.
+      scope: The word for one of them, in names of ops.
     """
     self._graph = graph
     self.rewired: dict[tuple[tf.Operation, int], str] = {}
@@ -158,9 +158,9 @@ class Instantiation:
     self._copies = self._reshards.copies
     self._outputs = self._reshards.outputs
     self._there: dict[str, str] = {}  # Ops that are done where tensors are.
-    # Of the plain op, what all of its copies wait for.
+    # Of the plain op, the ops and tensors that all of its copies wait for.
     self._waited_for: dict[tf.Operation, list[tf.Operation | tf.Tensor]] = {}
-    self._made: dict[str, tf.Operation] = {}
+    self._imported: dict[str, tf.Operation] = {}
     self._added: set[tf.Operation] = set()
 
   def on(self, op: tf.Operation, number: int) -> AbstractContextManager[None]:
@@ -172,7 +172,7 @@ class Instantiation:
     return self._sizes.number_of(size, dtype)
 
   def add(self, ops: Iterable[tf.Operation]) -> None:
-    """Makes what stands for ops.
+    """Makes the instances of ops.
 
     Args:
       ops: Those that a step runs, each after those that it reads.
@@ -192,7 +192,7 @@ class Instantiation:
         self.definitions.loop_back(first, 1, back)
 
   def stand_for(self, op: tf.Operation, names: Sequence[str]) -> None:
-    """Says what parts have in place of an op of the graph.
+    """Enters the ops that parts have in place of one of the graph.
 
     Args:
       op: The op, with one output.
@@ -204,7 +204,7 @@ class Instantiation:
   def redirect(
     self, ops: Iterable[tf.Operation], starts: Iterable[tf.Operation] = ()
   ) -> None:
-    """Lets other ops read what slices have made.
+    """Lets other ops read the results of slices.
 
     Args:
       ops: Ops of the graph; those that were added are left out, and so are
@@ -223,7 +223,7 @@ class Instantiation:
   def keep_state(self, ops: Iterable[tf.Operation]) -> None:
     """Lets plain ops that no step runs see the state that slices have seen.
 
-    Somebody may fetch what is made of these. They would look up rows that have
+    Somebody may fetch what depends on these. They would look up rows that have
     been updated, so they themselves may not be fetched, or draw other numbers.
 
     Args:
@@ -249,10 +249,10 @@ class Instantiation:
     Args:
       op: An op that is executed in parts.
     """
-    return [self._made.get(name) for name in self._copies[op]]
+    return [self._imported.get(name) for name in self._copies[op]]
 
-  def made(self) -> dict[tf.Operation, tuple[tf.Operation, int]]:
-    """Returns what was made, after `apply`.
+  def instances(self) -> dict[tf.Operation, tuple[tf.Operation, int]]:
+    """Returns the ops that were made, after `apply`.
 
     Returns:
       For each op the plain one for which it was made, and the replica, as far
@@ -260,7 +260,7 @@ class Instantiation:
     """
     made_for = self.definitions.made_for
     return {
-      op: made_for[name] for name, op in self._made.items() if name in made_for
+      op: made_for[x] for x, op in self._imported.items() if x in made_for
     }
 
   def op_named(self, name: str) -> tf.Operation | None:
@@ -269,7 +269,7 @@ class Instantiation:
     Args:
       name: Its name.
     """
-    return self._made.get(name)
+    return self._imported.get(name)
 
   def apply(
     self, fetches: Sequence[Fetch], others: Iterable[tf.Operation] = ()
@@ -277,11 +277,11 @@ class Instantiation:
     """Adds the ops to the graph, and lets the rest of it read them.
 
     Args:
-      fetches: What a step runs.
+      fetches: The tensors and ops that a step fetches.
       others: Ops in parts that are to be there, too.
 
     Returns:
-      What stands for that.
+      Their stand-ins.
     """
     stand_ins = [
       [self._fetched(x)] if isinstance(x, tf.Tensor) else self.ops_for(x)
@@ -298,11 +298,11 @@ class Instantiation:
     for names in (*self.waits.values(), *stand_ins, *of_replicas.values()):
       needed += names
     self.definitions.keep(needed)
-    self._made = made = self.definitions.import_into_graph()
+    self._imported = imported = self.definitions.import_into_graph()
     graph = self._graph
 
     def op_of(name: str) -> tf.Operation:
-      return made.get(name) or graph.get_operation_by_name(name)
+      return imported.get(name) or graph.get_operation_by_name(name)
 
     def tensor_of(name: str) -> tf.Tensor:
       op, _, index = name.rpartition(":")
@@ -316,21 +316,21 @@ class Instantiation:
       graph_edits.replace_input(op, index, tensor_of(name))
     for op, names in self.waits.items():
       graph_edits.set_control_inputs(op, [op_of(name) for name in names])
-    found: list[Fetch] = []
+    results: list[Fetch] = []
     for fetch, names in zip(fetches, stand_ins, strict=True):
       if isinstance(fetch, tf.Tensor):
-        found.append(tensor_of(names[0]))
+        results.append(tensor_of(names[0]))
       elif len(names) == 1:
-        found.append(op_of(names[0]))
+        results.append(op_of(names[0]))
       else:
         with graph.as_default(), tf.control_dependencies(None):
-          found.append(tf.group(*map(op_of, names), name="slices"))
-    return found
+          results.append(tf.group(*map(op_of, names), name="slices"))
+    return results
 
   def _fetched(self, tensor: tf.Tensor) -> str:
-    """Returns what stands for a tensor of which a session sees when it comes.
+    """Returns the stand-in for a tensor that a step fetches.
 
-    What its slices have not waited for is over before.
+    It comes after all that its slices have not waited for.
     """
     name = self._reshards.read(tensor)
     awaited = self._late.late.get(tensor.op, ())
@@ -342,16 +342,16 @@ class Instantiation:
     )
 
   def read_aggregated(self, totals: Mapping[str, tf.Tensor]) -> None:
-    """Lets ops that are executed once read what has been aggregated.
+    """Lets ops that are executed once read aggregates.
 
     Args:
-      totals: What is aggregated of `of_replicas`, for the first replica.
+      totals: The aggregates of `of_replicas`, for the first replica.
     """
     for op, index in self._reads_aggregated:
       graph_edits.replace_input(op, index, totals[op.inputs[index].name])
 
   def ops_for(self, op: tf.Operation) -> list[str]:
-    """Returns what stands for an op that somebody waits for.
+    """Returns the stand-ins for an op that somebody waits for.
 
     Args:
       op: An op of the plain graph.
@@ -383,41 +383,41 @@ class Instantiation:
   def _awaited_by_sizes(
     self, op: tf.Operation
   ) -> list[tf.Operation | tf.Tensor]:
-    """Returns what sizes that an op reads wait for, or are sizes of.
+    """Returns the waits, and the measured tensors, of sizes that an op reads.
 
-    Sizes are made anew, and wait for nothing. In a branch that is not taken
-    what is measured is not there, and so its sizes are not.
+    Sizes are made anew, and wait for nothing. In a branch that is not taken a
+    measured tensor is not there, and so its sizes are not.
     """
-    how = self._layouts.parts.get(op)
+    parts = self._layouts.parts.get(op)
     in_branch = op in self._in_branches
-    found: dict[tf.Operation | tf.Tensor, None] = {}
+    awaited: dict[tf.Operation | tf.Tensor, None] = {}
     seen: set[tf.Operation] = set()
     todo = [
       tensor.op
       for i, tensor in enumerate(op.inputs)
       if self._reshards.measures(tensor)
-      or (how is not None and isinstance(how.reads[i], Sizes))
+      or (parts is not None and isinstance(parts.reads[i], Sizes))
     ]
     while todo:
       read = todo.pop()
       if read in seen:
         continue
       seen.add(read)
-      found.update(
+      awaited.update(
         dict.fromkeys(
           x for x in self._late.waits.of(read) if x not in self._copies
         )
       )
       if in_branch and read in self._copies:
-        found[read] = None
+        awaited[read] = None
       elif in_branch and read.type in MEASURES:
-        found.update(dict.fromkeys(x for x in read.inputs))
+        awaited.update(dict.fromkeys(x for x in read.inputs))
       todo += [x.op for x in read.inputs if values.is_evaluated(x.op)]
       todo += [x.op for x in read.inputs if x.op.type in MEASURES]
     # No op of a loop waits for anything outside of it.
     here = self._frames.read_in(op)
     return [
-      x for x in found if self._frames.made_in(getattr(x, "op", x)) == here
+      x for x in awaited if self._frames.made_in(getattr(x, "op", x)) == here
     ]
 
   def _awaited(self, waits: tf.Operation | tf.Tensor, number: int) -> str:
@@ -425,7 +425,7 @@ class Instantiation:
     if isinstance(waits, tf.Operation):
       copies = self._copies.get(waits)
       return waits.name if copies is None else copies[number]
-    # A switch is done even where what it makes is not there.
+    # A switch is done even where its output is dead.
     name = waits.name
     if self._reshards.is_in_parts(waits):
       name = self._reshards.part(waits, number)
@@ -437,10 +437,10 @@ class Instantiation:
 
   def _make(self, op: tf.Operation) -> None:
     """Makes the copy of an op for each slice."""
-    how = self._layouts.parts[op]
+    parts = self._layouts.parts[op]
     inputs = list(op.inputs)
     if frames_lib.is_begin_of_round(op):
-      inputs[1] = inputs[0]  # What comes back is not there yet.
+      inputs[1] = inputs[0]  # The tensor that comes back is not there yet.
     frame = self._frames.read_in(op)
     places = [
       None if frame is None else (frame, number)
@@ -454,20 +454,20 @@ class Instantiation:
         reads.append(
           [
             self._reshards.read_as(tensor, read, number)
-            for tensor, read in zip(inputs, how.reads, strict=True)
+            for tensor, read in zip(inputs, parts.reads, strict=True)
           ]
         )
-    if how.places is not None:
-      index, partition = how.places
+    if parts.places is not None:
+      index, partition = parts.places
       for number, read in enumerate(reads):
         with self._axis.on(op, number):
-          read[index] = self._own_places(
+          read[index] = self._local_places(
             op, index, partition, read[index], number
           )
-    if how.owned is not None:
-      self._make_by_owner(op, how.owned, reads)
+    if parts.owned is not None:
+      self._make_by_owner(op, parts.owned, reads)
       return
-    if how.exchanges:
+    if parts.exchanges:
       for number, read in enumerate(reads):
         read[0] = self._after(op, read[0], number)
       self._outputs[op] = exchanges.make(op, reads, self)
@@ -502,28 +502,28 @@ class Instantiation:
       inputs = [*read]
       name = f"{self._axis.name_of(number)}/{op.name}"
       owners = owned_rows.Owners(self.definitions, f"{name}/own")
-      find = owners.own_cyclic if partition.is_cyclic else owners.own
+      find = owners.owned_cyclic if partition.is_cyclic else owners.owned
       if op.outputs:
         with self._axis.on(op, number):
-          own = find(inputs[index], number, sizes, dtype)
-          inputs[index] = owners.or_none(own, dtype)
-          found = self._copy(op, inputs, number)
-          outputs.append(found)
+          rows = find(inputs[index], number, sizes, dtype)
+          inputs[index] = owners.or_none(rows, dtype)
+          copy = self._copy(op, inputs, number)
+          outputs.append(copy)
       else:
         with self._axis.on(op, 0):  # Where all rows are: nothing else is sent.
-          own = find(inputs[index], number, sizes, dtype)
-          numbers = owners.numbers(own)
-          inputs[index] = own.places
+          rows = find(inputs[index], number, sizes, dtype)
+          numbers = owners.numbers(rows)
+          inputs[index] = rows.places
           for i, x in enumerate(op.inputs):
             if "Entries" in rule.labels(i):
               inputs[i] = owners.taken(numbers, inputs[i], x.dtype)
         with self._axis.on(op, number):
-          found = self._copy(op, inputs, number)
-      names.append(op_name(found))
+          copy = self._copy(op, inputs, number)
+      names.append(op_name(copy))
     self._copies[op] = names
     self._outputs[op] = [[x] for x in outputs] or [[] for _ in names]
 
-  def _own_places(
+  def _local_places(
     self,
     op: tf.Operation,
     index: int,
@@ -543,31 +543,31 @@ class Instantiation:
     end = self._sizes.size(partition.size_of(number), number)
     name = f"{self._axis.name_of(number)}/{op.name}/places"
 
-    def make(op_type: str, *read: str, **fields: Any) -> str:
+    def add(op_type: str, *read: str, **fields: Any) -> str:
       return self.definitions.add(op_type, name, read, **fields)
 
-    own = places
+    local = places
     if number:
-      own = make("Sub", places, self._sizes.scalar(begin, dtype), T=dtype)
+      local = add("Sub", places, self._sizes.scalar(begin, dtype), T=dtype)
     zero, last = (self._sizes.scalar(x, dtype) for x in (0, end))
-    is_own = make(
+    is_local = add(
       "LogicalAnd",
-      make("GreaterEqual", own, zero, T=dtype),
-      make("Less", own, last, T=dtype),
+      add("GreaterEqual", local, zero, T=dtype),
+      add("Less", local, last, T=dtype),
     )
     rank = len(self.shape(op.inputs[index]))
     axes = self._sizes.constant(tuple(range(rank)), tf.int32)
-    all_own = make("All", is_own, axes, keep_dims=False, Tidx=tf.int32)
+    all_local = add("All", is_local, axes, keep_dims=False, Tidx=tf.int32)
     text = self.definitions.constant(
       f"{name}/text", np.array(_OTHER_ROWS.format(op.name)), tf.string
     )
-    check = make("Assert", all_own, text, T=[tf.string])
+    check = add("Assert", all_local, text, T=[tf.string])
     return self.definitions.add(
-      "Identity", name, [own], [op_name(check)], T=dtype
+      "Identity", name, [local], [op_name(check)], T=dtype
     )
 
   def _waits(self, op: tf.Operation, number: int) -> list[str]:
-    """Returns what a slice's copy of an op waits for."""
+    """Returns the control inputs of a slice's copy of an op."""
     if op not in self._waited_for:
       self._waited_for[op] = [
         *self._late.waits.of(op),
@@ -581,20 +581,20 @@ class Instantiation:
 
     Under `tf.control_dependencies`, only the first op that is made of others
     waits: often a constant. All slices read one, and are not to wait for each
-    other, so what reads it waits in its place.
+    other, so its readers wait in its place.
     """
     here = self._frames.read_in(op)
-    found = dict.fromkeys(
+    ops = dict.fromkeys(
       awaited
       for tensor in op.inputs
       if tensor.op.type == "Const" and tensor.op not in self._copies
       for awaited in self._late.waits.of(tensor.op)
       if awaited in self._copies and self._frames.made_in(awaited) == here
     )
-    return [x for x in found if x not in self._late.waits.of(op)]
+    return [x for x in ops if x not in self._late.waits.of(op)]
 
   def _after(self, op: tf.Operation, tensor: str, number: int) -> str:
-    """Returns the first input of a slice, after what the op waits for."""
+    """Returns the first input of a slice, after the waits of the op."""
     waits = self._waits(op, number)
     if not waits:
       return tensor
@@ -607,10 +607,10 @@ class Instantiation:
 
   def _copy(self, op: tf.Operation, inputs: Sequence[str], number: int) -> str:
     """Returns the first output of a copy of an op for a slice."""
-    how = self._layouts.parts[op]
+    parts = self._layouts.parts[op]
     name = f"{self._axis.name_of(number)}/{op.name.lstrip('_')}"
     waits = self._waits(op, number)
-    if op.type == "Mean" and isinstance(how.outputs[0], Partial):
+    if op.type == "Mean" and isinstance(parts.outputs[0], Partial):
       return self._share_of_mean(op, name, inputs, waits)
     rule = self._shapes.rule(op)
     attributes = dict(rule.attributes) if rule else {}
@@ -619,8 +619,8 @@ class Instantiation:
       attributes["N"] = len(inputs)
     node = self.definitions.original(op)
     for key in _NAMES_OF_STATES.intersection(node.attr):
-      own = op.get_attr(key).decode() or op.name
-      attributes[key] = f"{own}/{self._axis.name_of(number)}"
+      plain_name = op.get_attr(key).decode() or op.name
+      attributes[key] = f"{plain_name}/{self._axis.name_of(number)}"
     if number and random_ops.has_seed(node):
       attributes["seed2"] = random_ops.seed_of_part(node, number)
     if number and (index := op_types.SEED_INPUTS.get(op.type)) is not None:
@@ -628,7 +628,7 @@ class Instantiation:
       inputs[index] = self._mixed_seed(inputs[index], op, index, number)
     if rule and rule.shape_attribute:
       shape = tf.TensorShape(op.get_attr(rule.shape_attribute))
-      (output,) = how.outputs
+      (output,) = parts.outputs
       if shape.rank is not None and isinstance(output, Shard):
         size = self._sizes.size(output.partition.size_of(number), number)
         sizes = shape.as_list()
@@ -640,7 +640,7 @@ class Instantiation:
     return self.definitions.copy(op, name, inputs, waits, attributes)
 
   def _terms_of(self, op: tf.Operation, inputs: Sequence[str]) -> Sequence[str]:
-    """Returns what a slice but the first adds: no term that the first has."""
+    """Returns the terms of a slice but the first: none that the first has."""
     layouts = [self._layouts.layout(tensor) for tensor in op.inputs]
     reads = self._layouts.parts[op].reads
     return [
@@ -687,7 +687,7 @@ class Instantiation:
     return self.definitions.add("RealDiv", name, [total, divisor], T=dtype)
 
   def _rewire(self, op: tf.Operation) -> None:
-    """Says what an op that is executed once reads, and waits for."""
+    """Decides the inputs of an op that is executed once, data and control."""
     for index, tensor in enumerate(op.inputs):
       if self._is_aggregated(op, tensor):
         self._reads_aggregated.append((op, index))

@@ -1,8 +1,8 @@
 """Lookups of tables whose rows are on several devices.
 
 A lookup stays one op while the batch is cut into slices: it reads the handle of
-the first shard, and stands for rows of all. When all else is made, each one is
-replaced by an exchange of distinct rows (`collectives.exchange`):
+the first shard, and stands for rows of all. In the end each one is replaced by
+an exchange of distinct rows (`collectives.exchange`):
 
     ids -> by owner -> unique -> rows of each shard -> a row for each id
 
@@ -74,8 +74,8 @@ class Lookups:
       variable: The table.
       shards: The variables of its shards.
       rows: Which rows each shard has; some may have none.
-      step: The ops of a step. What else there is may need what no step has, and
-        is made by itself.
+      step: The ops of a step. Other lookups may need tensors that no step has,
+        and are exchanged one by one.
     """
     sizes = tuple(filter(None, rows.sizes))
     owners = [x for x, size in zip(shards, rows.sizes, strict=True) if size]
@@ -99,15 +99,15 @@ class Lookups:
     """Enters the tables of a replica.
 
     Args:
-      copy_of: Returns what the replica has in place of a tensor.
+      copy_of: Returns the replica's copy of a tensor.
     """
 
-    def own(variable: tf.Operation) -> tf.Operation:
+    def copy(variable: tf.Operation) -> tf.Operation:
       return copy_of(variable.outputs[0]).op
 
     self._tables |= {
-      own(first): dataclasses.replace(
-        table, shards=tuple(map(own, table.shards))
+      copy(first): dataclasses.replace(
+        table, shards=tuple(map(copy, table.shards))
       )
       for first, table in self._tables.items()
     }
@@ -124,20 +124,20 @@ class Lookups:
       device_of: Returns the device on which a lookup's rows are wanted.
 
     Returns:
-      What stands for what they made, by the names of that. All other ops read
-      it, and wait for it.
+      The rows of exchanges, by the names of the lookups' outputs. All other ops
+      read them, and wait for them.
     """
-    found: dict[tf.Operation, tf.Tensor] = {}
+    exchanged: dict[tf.Operation, tf.Tensor] = {}
     for ops in groups:
-      found |= zip(ops, self._exchange(ops, device_of(ops[0])), strict=True)
-    for op, rows in found.items():
+      exchanged |= zip(ops, self._exchange(ops, device_of(ops[0])), strict=True)
+    for op, rows in exchanged.items():
       for reader in [*op.outputs[0].consumers()]:
         for index, tensor in enumerate(reader.inputs):
           if tensor is op.outputs[0]:
             graph_edits.replace_input(reader, index, rows)
       self.detach(op)
-    self._wait(found)
-    return {op.outputs[0].name: rows for op, rows in found.items()}
+    self._wait(exchanged)
+    return {op.outputs[0].name: rows for op, rows in exchanged.items()}
 
   def detach(self, op: tf.Operation) -> None:
     """Detaches a lookup that nothing reads: it may not be fetched or fed.
@@ -174,28 +174,28 @@ class Lookups:
         device,
       )
       orders = exchange.cut_like(route.order, ids, device)
-      found = [exchange.rows_of(order, distinct, device) for order in orders]
-    for rows, op in zip(found, ops, strict=True):
+      outputs = [exchange.rows_of(order, distinct, device) for order in orders]
+    for rows, op in zip(outputs, ops, strict=True):
       rows.set_shape(op.outputs[0].shape)
-    return found
+    return outputs
 
-  def _wait(self, found: Mapping[tf.Operation, tf.Tensor]) -> None:
+  def _wait(self, exchanged: Mapping[tf.Operation, tf.Tensor]) -> None:
     """Lets ops wait for exchanges that waited for lookups."""
-    if not found:
+    if not exchanged:
       return
-    graph = next(iter(found)).graph
+    graph = next(iter(exchanged)).graph
     for op in graph.get_operations():
       waits = op.control_inputs
-      if any(x in found for x in waits):
+      if any(x in exchanged for x in waits):
         graph_edits.set_control_inputs(
-          op, [found[x].op if x in found else x for x in waits]
+          op, [exchanged[x].op if x in exchanged else x for x in waits]
         )
 
 
 def _independent(ops: Sequence[tf.Operation]) -> list[list[tf.Operation]]:
   """Returns groups of lookups, none of which depends on another of its group.
 
-  What is in a branch is a group of its own: no other branch is taken with it.
+  A lookup in a branch is a group of its own: no other branch is taken with it.
   """
   if len(ops) < 2:
     return [list(ops)] if ops else []
@@ -206,16 +206,16 @@ def _independent(ops: Sequence[tf.Operation]) -> list[list[tf.Operation]]:
   for op in ops:
     if op in inside:
       continue
-    for own, behind in groups:
-      same = {*own[0].control_inputs} == {*op.control_inputs}
+    for members, behind in groups:
+      same = {*members[0].control_inputs} == {*op.control_inputs}
       if same and op not in behind:
         break
     else:
-      own, behind = [], set()
-      groups.append((own, behind))
-    own.append(op)
+      members, behind = [], set()
+      groups.append((members, behind))
+    members.append(op)
     behind.update(traversal.descendants([op], every))
-  return [*alone, *(own for own, _ in groups)]
+  return [*alone, *(members for members, _ in groups)]
 
 
 def _gather(handle: tf.Tensor, dtype: tf.DType) -> exchange.Gather:

@@ -1,9 +1,9 @@
 """Lowering: the ops of a plan, added to the graph of a step.
 
-What is executed in parts is instantiated for each slice of the batch, and what
-is executed once reads what slices make; sums go over replicas; the schedule
-becomes control dependencies. What the plan does not say follows from the graph
-that is there by then: which gradients a round of updates sums over replicas
+Ops in parts are instantiated for each slice of the batch, and ops that are
+executed once read the results of slices; sums go over replicas; the schedule
+becomes control dependencies. Two decisions follow from the graph that is there
+by then: which gradients a round of updates sums over replicas
 (`plan.update_reads`, `plan.gradient_sums`), which lookups share an exchange.
 """
 
@@ -42,9 +42,9 @@ class Lowering:
   """Lowers the plan of one graph.
 
   Attributes:
-    fetches: What stands for what a step runs; after `run`, as all others.
+    fetches: The stand-ins for fetches of a step; after `run`, as all others.
     cells: For each replica the cells of ops that were made, by their names.
-    recomputed: The stages of what the first slice computes again, by names.
+    recomputed: The stages of ops that the first slice recomputes, by names.
     sums: How replicas sum gradients, for each round of updates.
     cuts_of_inputs: The ops that cut inputs, and measure them.
     forward: The ops of all slices.
@@ -126,7 +126,7 @@ class Lowering:
     )
     aggregated = {read.tensor.name for read in reads}
     before = set(self._graph.get_operations())
-    made = Instantiation(
+    slices = Instantiation(
       self._graph,
       self._step.shapes,
       self._layouts,
@@ -137,32 +137,32 @@ class Lowering:
       self._step.frames,
       self._step.examples,
       self._replicas.copy_of,
-      # What no step runs, as summaries of gradients, reads the same.
+      # Ops that no step runs, as summaries of gradients, read the same.
       lambda op, tensor: op not in of_slices and tensor.name in aggregated,
       self._order_of_sums,
       self._late,
       plan.batched,
       self._kept_of_recomputed(),
     )
-    made.add(self._step.ops)
-    # Such as summaries: they read what a step has made, and no plain op.
-    made.redirect(self._graph.get_operations())
-    made.keep_state(self._ops(plan.stateful))
-    self.fetches = made.apply(self._step.fetches)
-    self.cuts_of_inputs = self._find_cuts(made, before)
+    slices.add(self._step.ops)
+    # Such as summaries: they read the results of a step, and no plain op.
+    slices.redirect(self._graph.get_operations())
+    slices.keep_state(self._ops(plan.stateful))
+    self.fetches = slices.apply(self._step.fetches)
+    self.cuts_of_inputs = self._find_cuts(slices, before)
     with tf.compat.v1.name_scope("aggregate"):
-      self._aggregate(made, reads)
+      self._aggregate(slices, reads)
     for op in self._layouts.parts:
       if op not in self._of_inputs:
         feeds.refuse(op)
-    firsts = {op: made.copies(op)[0] for op in self._recomputed}
+    firsts = {op: slices.copies(op)[0] for op in self._recomputed}
     self.recomputed = {
       x.name: self._stages[op] for op, x in firsts.items() if x is not None
     }
     for segment in range(len(self._passes)):
-      self._order_segment(made, segment)
-    if self._lookups is not None:
-      rows = self._lookups.exchange(self._lookups_at_once(self._lookups, made))
+      self._order_segment(slices, segment)
+    if (lookups := self._lookups) is not None:
+      rows = lookups.exchange(self._lookups_at_once(lookups, slices))
       self.fetches = [rows.get(x.name, x) for x in self.fetches]
     self.forward = of_slices.union(self._graph.get_operations()) - (
       before - of_slices
@@ -240,21 +240,21 @@ class Lowering:
     return self._layouts.layout(tensor)
 
   def _aggregate(
-    self, made: Instantiation, reads: Sequence[update_reads.UpdateRead]
+    self, slices: Instantiation, reads: Sequence[update_reads.UpdateRead]
   ) -> None:
-    """Lets updates read what replicas have aggregated."""
+    """Lets updates read the aggregates of replicas."""
     totals: dict[str, tf.Tensor] = {}
     replicas = self._replicas
-    read = [x for x in reads if x.tensor.name in made.of_replicas]
+    read = [x for x in reads if x.tensor.name in slices.of_replicas]
     in_rounds = sorted(read, key=lambda x: x.round)
     for _, of_round in itertools.groupby(in_rounds, lambda x: x.round):
-      planned, found = replicas.aggregate([*of_round], made.of_replicas)
-      totals |= found
+      planned, results = replicas.aggregate([*of_round], slices.of_replicas)
+      totals |= results
       self.sums.append(planned)
-    made.read_aggregated(totals)
+    slices.read_aggregated(totals)
 
   def _order_of_sums(self, op: tf.Operation) -> Sequence[int]:
-    """Returns the order in which micro-batches make what is added up."""
+    """Returns the order in which micro-batches make the terms of a sum."""
     schedule = self._plan.schedule
     number = self._segments.get(op)
     if number is None:
@@ -263,7 +263,7 @@ class Lowering:
     return schedule.micro_batches(cell.stage, cell.phase)
 
   def _pass_of_sum(self, op: tf.Operation, segment: int) -> cells.Pass:
-    """Returns the pass in which what an op makes is added up.
+    """Returns the pass in which the results of an op are added up.
 
     Nothing waits for the sum of losses, so no forward pass does; unless there
     is nothing else.
@@ -274,21 +274,21 @@ class Lowering:
 
   # Order.
 
-  def _order_segment(self, made: Instantiation, segment: int) -> None:
-    """Orders what slices do without waiting for each other."""
-    for own, cells_of_ops in zip(self._plan.slices, self.cells, strict=True):
-      self._order(made, segment, own)
+  def _order_segment(self, slices: Instantiation, segment: int) -> None:
+    """Orders the cells of one segment."""
+    for span, cells_of_ops in zip(self._plan.slices, self.cells, strict=True):
+      self._order(slices, segment, span)
       for op, of_op in self._passes[segment].items():
-        for number, copy in enumerate(made.copies(op)[own.start : own.stop]):
+        for i, copy in enumerate(slices.copies(op)[span.start : span.stop]):
           if copy is not None:
-            cell = Cell(of_op.stage, number, of_op.phase)
+            cell = Cell(of_op.stage, i, of_op.phase)
             cells_of_ops.setdefault(copy.name, cell)
 
   def _order(
     self,
-    made: Instantiation,
+    slices: Instantiation,
     segment: int,
-    own: Sequence[int],
+    span: Sequence[int],
   ) -> None:
     """Lets slices of a replica pass the stages in the order of the schedule."""
     passes = self._passes[segment]
@@ -297,28 +297,28 @@ class Lowering:
     sums: dict[Cell, list[tf.Operation]] = {}
     elsewhere: dict[Cell, list[tf.Operation]] = {}
     in_branches = control_flow.ops_in_branches(self._graph.get_operations())
-    for op, added in made.accumulated.items():
+    for op, added in slices.accumulated.items():
       if op not in passes or op not in self._stages or op in in_branches:
         continue  # Nothing may wait for a sum in a branch that is not taken.
       of_sum = self._pass_of_sum(op, segment)
       is_here = device_of(self._stages[op]) == device_of(of_sum.stage)
       here = sums if is_here else elsewhere
       for number, name in added:
-        add = made.op_named(name)
-        if number in own and add is not None:
-          cell = Cell(of_sum.stage, number - own[0], of_sum.phase)
+        add = slices.op_named(name)
+        if number in span and add is not None:
+          cell = Cell(of_sum.stage, number - span[0], of_sum.phase)
           here.setdefault(cell, []).append(add)
-    copies = {op: list(made.copies(op)) for op in passes}
+    copies = {op: list(slices.copies(op)) for op in passes}
     for op in self._recomputed.keys() & copies.keys():
       for number in self._plan.kept:
-        copies[op][own[number]] = None  # It reads what is kept.
+        copies[op][span[number]] = None  # It reads kept activations.
     done = {op: x for op, x in passes.items() if any(copies[op])}
     ordering.order_cells(
       schedule,
       cells.ends_of_passes(
         schedule, done, self._stages, self._step.frames.loop
       ),
-      lambda number, op: copies[op][own[number]],
+      lambda number, op: copies[op][span[number]],
       sums,
       elsewhere,
     )
@@ -326,27 +326,27 @@ class Lowering:
   def _kept_of_recomputed(
     self,
   ) -> dict[tuple[tf.Operation, int], tf.Operation]:
-    """Returns what is kept, for slices that compute nothing again."""
+    """Returns the kept activations, for slices that recompute nothing."""
     return {
-      (op, own[number]): original
+      (op, span[number]): original
       for op, original in self._recomputed.items()
       if original in self._layouts.parts  # Fewer ops read it now.
-      for own in self._plan.slices
+      for span in self._plan.slices
       for number in self._plan.kept
     }
 
-  # What is made of inputs, and of tables.
+  # Cuts of inputs, and lookups.
 
   def _find_cuts(
-    self, made: Instantiation, before: Collection[tf.Operation]
+    self, slices: Instantiation, before: Collection[tf.Operation]
   ) -> list[tf.Operation]:
-    """Returns what was made to cut inputs: no layer of a slice.
+    """Returns the ops that were made to cut inputs: no layer of a slice.
 
     Args:
-      made: What was made.
+      slices: The ops of slices.
       before: The ops that were there before.
     """
-    layers = {x for op in self._layouts.parts for x in made.copies(op)}
+    layers = {x for op in self._layouts.parts for x in slices.copies(op)}
     inside = traversal.ops_run_with(*self._step.of_examples)
     cuts: list[tf.Operation] = []
     every = self._graph.get_operations()
@@ -366,28 +366,28 @@ class Lowering:
     return cuts
 
   def _lookups_at_once(
-    self, lookups: Lookups, made: Instantiation
+    self, lookups: Lookups, slices: Instantiation
   ) -> list[list[tf.Operation]]:
     """Returns lookups of tables that are made together, for each slice.
 
     Args:
       lookups: Those of the plain graph.
-      made: What was made of it.
+      slices: The ops of slices.
     """
     groups: list[list[tf.Operation]] = []
     for group in lookups.groups:
       of_passes: dict[object, list[tf.Operation]] = {}
       for op in group:
         segment = self._segments.get(op)
-        own = None if segment is None else self._passes[segment][op]
-        place = self._stages.get(op), segment, own, op in self._recomputed
+        of_op = None if segment is None else self._passes[segment][op]
+        place = self._stages.get(op), segment, of_op, op in self._recomputed
         of_passes.setdefault(place, []).append(op)
       for ops in of_passes.values():
         if ops[0] not in self._layouts.parts:
           groups.append(ops)
           continue
-        of_slices = zip(*map(made.copies, ops), strict=True)
-        groups += [[x for x in own if x is not None] for own in of_slices]
+        of_slices = zip(*map(slices.copies, ops), strict=True)
+        groups += [[x for x in copies if x is not None] for copies in of_slices]
     known = {op for group in groups for op in group}
     for op in self._graph.get_operations():
       if op not in lookups or op in known:

@@ -1,7 +1,7 @@
 """Mirroring: a write of a variable is followed by its mirrors.
 
-`replicas.mirrors` says what writes a variable and in which way its mirrors
-follow; here ops are made that do so, at three times:
+`replicas.mirrors` finds the writes of a variable and the way in which its
+mirrors follow; the ops that do so are made here, at three times:
 
     model_fn has returned  -> the writes of a training step are followed
     graph is finalized     -> those that hooks and Savers made are, too
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from compat.private import graph_edits
 from estimator_mp.graph import op_types, placed_ops, traversal
 from estimator_mp.graph import variables as variables_lib
-from estimator_mp.graph.definitions import Definitions
+from estimator_mp.graph.definitions import Definitions, op_name
 from estimator_mp.replicas import mirrors
 from estimator_mp.replicas.mirrors import Mirrors, Way
 
@@ -204,7 +204,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
   ) -> None:
     """Lets a write wait for its mirrors."""
     first = repeated or [
-      _made_again(write.op, mirror)
+      _copy_for_mirror(write.op, mirror)
       for variable in write.variables
       for mirror in self._mirrored[variable]
     ]
@@ -219,11 +219,11 @@ class MirrorHook(tf.estimator.SessionRunHook):
     that may give a variable its first value do not: there is nothing to copy
     before.
     """
-    own = self._mirrored[variable]
     readers = [
-      [x for x in mirror.consumers() if x not in self._alone] for mirror in own
+      [x for x in mirror.consumers() if x not in self._alone]
+      for mirror in self._mirrored[variable]
     ]
-    copies = _copies(variable, own)
+    copies = _copies(variable, self._mirrored[variable])
     for copy, of_mirror in zip(copies, readers, strict=True):
       for reader in of_mirror:
         graph_edits.add_control_inputs(reader, [copy])
@@ -237,25 +237,25 @@ class MirrorHook(tf.estimator.SessionRunHook):
     return write in self._step or is_update
 
 
-def _made_again(op: tf.Operation, mirror: tf.Tensor) -> tf.Operation:
-  """Returns an op that does to a mirror what another does to its variable."""
+def _copy_for_mirror(op: tf.Operation, mirror: tf.Tensor) -> tf.Operation:
+  """Returns a copy of an op that writes a mirror in place of its variable."""
   (state,) = variables_lib.written_states(op)
   definitions = Definitions(op.graph)
   with definitions.on(mirror.device):
-    made = definitions.copy(
+    copy = definitions.copy(
       op,
       f"estimator_mp/mirror/{op.name}",
       [mirror.name if x is state else x.name for x in op.inputs],
       [x.name for x in op.control_inputs],
     )
-  return definitions.import_into_graph()[made.rpartition(":")[0]]
+  return definitions.import_into_graph()[op_name(copy)]
 
 
 def _ends(write: tf.Operation) -> list[tf.Operation]:
   """Returns the ops after which a write has happened.
 
   A function is sure to have made its writes only when its outputs are there:
-  control dependencies on a functional `If` do not wait for what is in it.
+  control dependencies on a functional `If` do not wait for the ops in it.
   """
   outputs = [t for t in write.outputs if t.dtype != tf.resource]
   if not outputs or op_types.is_write(write):
@@ -266,7 +266,7 @@ def _ends(write: tf.Operation) -> list[tf.Operation]:
 
 def _copies(
   variable: tf.Operation,
-  own: Sequence[tf.Tensor],
+  handles: Sequence[tf.Tensor],
   rows: tf.Tensor | None = None,
   after: Sequence[tf.Operation] = (),
 ) -> list[tf.Operation]:
@@ -281,7 +281,7 @@ def _copies(
         resource=source, indices=rows, dtype=dtype
       )
   copies = []
-  for mirror in own:
+  for mirror in handles:
     with tf.compat.v1.device(mirror.device):
       if rows is None:
         copy = tf.raw_ops.AssignVariableOp(resource=mirror, value=value)

@@ -23,6 +23,7 @@ from estimator_mp.plan import collective_order
 import tensorflow as tf
 
 _NO_ENDS = cells.Ends((), ())
+_TUPLE = "/tuple/group_deps"
 
 
 def read_before_writing(
@@ -47,10 +48,9 @@ def forget_tuples(ops: Iterable[tf.Operation]) -> None:
     ops: The ops of a graph.
   """
   for op in ops:
-    waits = op.control_inputs
-    kept = [x for x in waits if "/tuple/group_deps" not in x.name]
-    if len(kept) < len(waits):
-      graph_edits.set_control_inputs(op, kept)
+    waits = [x for x in op.control_inputs if _TUPLE not in x.name]
+    if len(waits) < len(op.control_inputs):
+      graph_edits.set_control_inputs(op, waits)
 
 
 def order_cells(
@@ -85,28 +85,28 @@ def order_cells(
     tf.compat.v1.name_scope("estimator_mp/schedule"),
   ):
     for row in schedule.rows:
-      done: tf.Operation | None = None
+      end: tf.Operation | None = None
       for cell in row:
         of_pass = ends.get(cells.Pass(cell.stage, cell.phase), _NO_ENDS)
-        own_sums = sums.get(cell, ())
+        of_cell = sums.get(cell, ())
         first, last = (
           [
             *dict.fromkeys(
               op for x in ops if (op := op_of(cell.micro_batch, x))
             ),
-            *own_sums,
+            *of_cell,
           ]
           for ops in (of_pass.first, of_pass.last)
         )
         if not (first or last):
           continue
-        if done is not None:
+        if end is not None:
           for op in first:
-            graph_edits.add_control_inputs(op, [done])
-          last.append(done)
-        done = _all_done(last, cell)
+            graph_edits.add_control_inputs(op, [end])
+          last.append(end)
+        end = _all_done(last, cell)
         for op in sums_elsewhere.get(cell, ()):
-          graph_edits.add_control_inputs(op, [done])
+          graph_edits.add_control_inputs(op, [end])
 
 
 def _all_done(ops: Sequence[tf.Operation], cell: Cell) -> tf.Operation:
@@ -141,8 +141,8 @@ def keep_cells_apart(
 ) -> None:
   """Lets XLA's auto-clustering compile no two cells as one op.
 
-  It may do so wherever that closes no circle, and what the second cell waits
-  for would then hold up what other stages wait for of the first one.
+  It may do so wherever that closes no circle, and the waits of the second cell
+  would then hold up stages that wait for the first one.
 
   Args:
     graph: The graph; no session has run it yet.

@@ -27,7 +27,7 @@ def with_wholes(
 
   Args:
     spec: The spec that a model_fn returned.
-    whole: Returns what holds a whole tensor.
+    whole: Returns the whole of a tensor that is split.
   """
 
   def replaced(value: Any) -> Any:

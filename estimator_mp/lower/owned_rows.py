@@ -1,8 +1,8 @@
 """Rows by owner: updates of a table whose rows are split.
 
-Each part gets its own rows of an update. Of what becomes as large as the table,
-such as the sum of a gradient's rows, each makes its own part, and leaves out
-the rows of others.
+Each part gets the rows of an update that it owns. Of a result as large as the
+table, such as the sum of a gradient's rows, each makes its own part, and leaves
+out the rows of others.
 """
 
 import dataclasses
@@ -15,16 +15,16 @@ import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True)
-class OwnRows:
-  """Which of the rows that somebody asks for a part has.
+class OwnedRows:
+  """The rows of an update that a part owns.
 
   Attributes:
     places: The places of rows in the part; any for those of others.
-    are_own: Whether it has them.
+    are_owned: Whether it owns them.
   """
 
   places: str
-  are_own: str
+  are_owned: str
 
 
 class Owners:
@@ -40,10 +40,10 @@ class Owners:
     self._definitions = definitions
     self._scope = scope
 
-  def own(
+  def owned(
     self, rows: str, part: int, sizes: Sequence[int], dtype: tf.DType
-  ) -> OwnRows:
-    """Returns which rows a part has.
+  ) -> OwnedRows:
+    """Returns the rows that a part owns.
 
     A row that nobody has is the first part's, or the last one's, which will
     complain of it.
@@ -65,48 +65,48 @@ class Owners:
       size = self._constant(sizes[part], dtype)
       tests.append(self._add("Less", places, size, T=dtype))
     first, *others = tests
-    are_own = self._add("LogicalAnd", first, *others) if others else first
-    return OwnRows(places, are_own)
+    are_owned = self._add("LogicalAnd", first, *others) if others else first
+    return OwnedRows(places, are_owned)
 
-  def own_cyclic(
+  def owned_cyclic(
     self, rows: str, part: int, sizes: Sequence[int], dtype: tf.DType
-  ) -> OwnRows:
-    """Returns which rows a part has if they go to parts by turns.
+  ) -> OwnedRows:
+    """Returns the rows that a part owns if they go to parts by turns.
 
     Args:
-      rows: As for `own`, and so are the other arguments.
+      rows: As for `owned`, and so are the other arguments.
       part: As there.
       sizes: As there.
       dtype: As there.
     """
     of_all = self._constant(len(sizes), dtype)
     turn = self._add("FloorMod", rows, of_all, T=dtype)
-    are_own = self._add("Equal", turn, self._constant(part, dtype), T=dtype)
-    return OwnRows(self._add("FloorDiv", rows, of_all, T=dtype), are_own)
+    are_owned = self._add("Equal", turn, self._constant(part, dtype), T=dtype)
+    return OwnedRows(self._add("FloorDiv", rows, of_all, T=dtype), are_owned)
 
-  def or_none(self, own: OwnRows, dtype: tf.DType) -> str:
-    """Returns places that a part has, and for those of others one of nobody.
+  def or_none(self, rows: OwnedRows, dtype: tf.DType) -> str:
+    """Returns places that a part owns, and for those of others one of nobody.
 
     Args:
-      own: Which rows it has.
+      rows: The rows that it owns.
       dtype: The type of places.
     """
     nobody = dtype.max if dtype.is_unsigned else -1
     other = self._constant(nobody, dtype)
-    return self._add("SelectV2", own.are_own, own.places, other, T=dtype)
+    return self._add("SelectV2", rows.are_owned, rows.places, other, T=dtype)
 
-  def numbers(self, own: OwnRows) -> str:
-    """Returns which of the rows, by their numbers, a part has.
+  def numbers(self, rows: OwnedRows) -> str:
+    """Returns the numbers, among all rows of an update, of those of a part.
 
     Args:
-      own: Which rows it has.
+      rows: The rows that it owns.
     """
     vector = self._constant([-1], tf.int32)
-    are_own = self._add(
-      "Reshape", own.are_own, vector, T=tf.bool, Tshape=tf.int32
+    are_owned = self._add(
+      "Reshape", rows.are_owned, vector, T=tf.bool, Tshape=tf.int32
     )
-    found = self._add("Where", are_own, T=tf.bool)
-    return self._add("Reshape", found, vector, T=tf.int64, Tshape=tf.int32)
+    positions = self._add("Where", are_owned, T=tf.bool)
+    return self._add("Reshape", positions, vector, T=tf.int64, Tshape=tf.int32)
 
   def taken(self, numbers: str, values: str, dtype: tf.DType) -> str:
     """Returns entries of the first dimension.

@@ -1,8 +1,8 @@
 """Parameter servers: other tasks hold the variables of a worker's graph.
 
 Between-graph replicas (Abadi et al., 2016, arXiv:1605.08695): each worker has a
-graph of its own, all of these name their variables on the same tasks, and what
-changes a variable runs there.
+graph of its own, all of these name their variables on the same tasks, and the
+updates of a variable run there.
 
     /job:ps/task:0                     /job:worker/task:1
       dense/kernel                       /device:CPU:0  stage 0: MatMul, Relu
@@ -91,7 +91,7 @@ class ParameterServers(NoServers):
         graph_edits.set_device(op, self._completed(op.device))
 
   def hold(self, ops: Sequence[tf.Operation]) -> None:
-    """Puts variables on other tasks, and with them what works on them.
+    """Puts variables on other tasks, and with them the ops on their handles.
 
     Local variables, which each worker has for itself, stay.
 
@@ -131,28 +131,28 @@ class ParameterServers(NoServers):
 
   def _ask(self, op: tf.Operation) -> None:
     """Puts an op where the device function says, if that is another task."""
-    own = op.device
-    spec = tf.compat.v1.DeviceSpec.from_string(own)
+    device = op.device
+    spec = tf.compat.v1.DeviceSpec.from_string(device)
     if None not in (spec.job, spec.device_type, spec.device_index):
       # It is marked for a stage.
       graph_edits.set_device(op, "")
     asked = self._device_function(op) or ""
     elsewhere = self._is_elsewhere(asked)
-    graph_edits.set_device(op, _full(asked) if elsewhere else own)
+    graph_edits.set_device(op, _full(asked) if elsewhere else device)
 
   def _put_beside(self, op: tf.Operation, other: tf.Operation) -> None:
     """Puts an op where another one is, and no more where a third one is."""
     device = _full(other.device)
     graph_edits.set_device(op, device)
     if any(x.device != device for x in _colocated_with(op)):
-      # The shape of what a loop reads, say, is colocated with the loop.
+      # The shape of a loop's input, say, is colocated with the loop.
       graph_edits.set_colocation(op, [other.name])
 
   def _is_elsewhere(self, device: str) -> bool:
     """Whether a device name says another task."""
     spec = tf.compat.v1.DeviceSpec.from_string(device)
-    own = self._task.job, self._task.task
-    return spec.job is not None and (spec.job, spec.task) != own
+    here = self._task.job, self._task.task
+    return spec.job is not None and (spec.job, spec.task) != here
 
   def _completed(self, device: str) -> str:
     spec = tf.compat.v1.DeviceSpec.from_string(device)

@@ -92,7 +92,7 @@ def _through_store(
   taken: tf.Tensor,
   device: str,
 ) -> tuple[tf.Operation, Sequence[tf.Tensor]]:
-  """Returns what stores tensors on a device, and what they are when taken."""
+  """Returns the op that stores tensors on a device, and those taken out."""
   graph = tf.compat.v1.get_default_graph()
   settings = {
     "indices": list(range(len(tensors))),
@@ -112,7 +112,7 @@ def _let_read(reads: input_boundary.Reads, batch: Sequence[tf.Tensor]) -> None:
     batch: The tensors that these are to read instead, in the same order.
   """
   for (tensor, readers), value in zip(reads, batch, strict=True):
-    # Nothing else tells the session's optimizer what shape it has.
+    # Nothing else tells the session's optimizer its shape.
     is_known = tensor.shape.rank is not None
     read = (
       tf.ensure_shape(value, tensor.shape) if is_known else tf.identity(value)

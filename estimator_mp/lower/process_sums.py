@@ -21,7 +21,7 @@ def mark(reads: Sequence[GradientRead]) -> dict[tf.Operation, bool]:
   """Lets readers of gradients read a mark of each, which passes it on.
 
   Args:
-    reads: What is to be summed over processes, of the default graph.
+    reads: The gradients of the default graph to be summed over processes.
 
   Returns:
     The marks, each with whether processes have rows of their own of it.
@@ -55,14 +55,14 @@ def sum_marked(
     ValueError: If Horovod cannot send the dtype of a gradient.
   """
   processes = horovod.Processes(method)
-  own = [op.inputs[0] for op in marks]
+  gradients = [op.inputs[0] for op in marks]
   graph = tf.compat.v1.get_default_graph()
   num_ops = graph_reads.num_ops(graph)
-  totals = processes.reduce(own, [*marks.values()])
-  made = graph_reads.ops_after(graph, num_ops)
-  made_for: dict[tf.Operation, tf.Operation] = {}
+  totals = processes.reduce(gradients, [*marks.values()])
+  added = graph_reads.ops_after(graph, num_ops)
+  mark_of: dict[tf.Operation, tf.Operation] = {}
   for op, total in zip(marks, totals, strict=True):
     graph_edits.replace_input(op, 0, total)
-    of_total = traversal.ancestors([total.op], made)
-    made_for.update(dict.fromkeys(of_total, op))
-  return made_for
+    of_total = traversal.ancestors([total.op], added)
+    mark_of.update(dict.fromkeys(of_total, op))
+  return mark_of

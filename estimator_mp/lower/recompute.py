@@ -18,14 +18,14 @@ def compute_again(
   Returns:
     The ops that were made, with the stages that they do it for.
   """
-  made: dict[tf.Operation, int] = {}
-  # Of each stage: what other stages computed is read, not computed again.
+  stages: dict[tf.Operation, int] = {}
+  # By stage: activations of other stages are read, not computed again.
   of_stage: dict[int, Clones] = {}
   for stage, ops in plan.again.items():
     of_stage[stage] = clones = Clones([str])
     clones.add(ops, "recompute")
-    made.update((clones.ops(op)[0], stage) for op in ops)
+    stages.update((clones.ops(op)[0], stage) for op in ops)
   for read in plan.reads:
     (copy,) = of_stage[read.stage].of(read.tensor)
     graph_edits.replace_input(read.op, read.index, copy)
-  return made
+  return stages

@@ -25,32 +25,32 @@ def sum_over_replicas(
   """
   totals: dict[int, list[tf.Tensor]] = {}
   for_each: dict[tuple[str, ...], list[gradient_sums.GradientSum]] = {}
-  for found in sums:
-    if found.receiver is None:
-      for_each.setdefault(found.devices, []).append(found)
+  for planned in sums:
+    if planned.receiver is None:
+      for_each.setdefault(planned.devices, []).append(planned)
       continue
-    (index,) = found.bucket.gradients
-    with tf.compat.v1.device(found.devices[found.receiver]):
+    (index,) = planned.bucket.gradients
+    with tf.compat.v1.device(planned.devices[planned.receiver]):
       totals[index] = [tf.add_n(parts[index])]
   for devices, of_devices in for_each.items():
-    reduces = {found.bucket: _reduce(found) for found in of_devices}
+    reduces = {planned.bucket: _reduce(planned) for planned in of_devices}
     totals |= buckets.reduce_in_buckets(parts, devices, reduces)
   return [totals[index] for index in range(len(parts))]
 
 
-def _reduce(found: gradient_sums.GradientSum) -> Reduce:
-  """Returns what sums one tensor on each device as planned."""
+def _reduce(planned: gradient_sums.GradientSum) -> Reduce:
+  """Returns the planned function that sums one tensor on each device."""
 
   def by_algorithm(
     tensors: Sequence[tf.Tensor], devices: Sequence[str]
   ) -> list[tf.Tensor]:
-    return all_reduce.all_reduce(tensors, found.algorithm, devices)
+    return all_reduce.all_reduce(tensors, planned.algorithm, devices)
 
-  if found.compression == "none":
+  if planned.compression == "none":
     return by_algorithm
-  if found.compression == "top_k":
-    return compression.top_k(found.top_k_fraction)
-  is_on_each = found.algorithm == gradient_sums.TO_EACH
+  if planned.compression == "top_k":
+    return compression.top_k(planned.top_k_fraction)
+  is_on_each = planned.algorithm == gradient_sums.TO_EACH
   return compression.compressed(
-    None if is_on_each else by_algorithm, found.compression
+    None if is_on_each else by_algorithm, planned.compression
   )

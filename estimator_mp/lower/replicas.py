@@ -40,7 +40,7 @@ class Replicas:
   """The replicas of one graph's model.
 
   Attributes:
-    count: How many there are, D; replica 0 is what model_fn builds.
+    count: How many there are, D; model_fn builds replica 0.
     variables: Those that are mirrored.
   """
 
@@ -102,10 +102,10 @@ class Replicas:
     """
     if not self._is_mirrored:
       return
-    found = mirrors_lib.find_mirrored(
+    mirrored = mirrors_lib.find_mirrored(
       [op for op in ops if op not in self._spread]
     )
-    self.variables = op_types.variables_of(found)
+    self.variables = op_types.variables_of(mirrored)
     self._clones.add(self.variables, "replica_{}")
     if self._is_sharded:
       self._shards, devices = zero.divide(self.variables, self._device_of)
@@ -116,11 +116,11 @@ class Replicas:
           handles = [*self._clones.of(handle)]
           handles[shard - 1] = handle
           self._clones.pair(handle, handles)
-    rest = [op for op in found if not op_types.is_variable(op)]
-    self._clones.add(rest, "replica_{}")
+    computed = [op for op in mirrored if not op_types.is_variable(op)]
+    self._clones.add(computed, "replica_{}")
 
   def copy_of(self, tensor: tf.Tensor, replica: int) -> tf.Tensor:
-    """Returns what a replica has in place of a tensor; itself if it is shared.
+    """Returns a replica's copy of a tensor; itself if it is shared.
 
     Args:
       tensor: A tensor of replica 0.
@@ -133,11 +133,11 @@ class Replicas:
     reads: Sequence[UpdateRead],
     parts: Mapping[str, Sequence[tf.Tensor]],
   ) -> tuple[tuple[gradient_sums.GradientSum, ...], dict[str, tf.Tensor]]:
-    """Aggregates what updates of one round read, for model_fn to go on with.
+    """Aggregates the reads of one round of updates.
 
     Args:
-      reads: What they read.
-      parts: What each replica has of it, by the names of the plain tensors.
+      reads: The tensors that they read.
+      parts: Each replica's part of these, by the names of the plain tensors.
 
     Returns:
       How it is aggregated; and the results for replica 0, or for the one that
@@ -150,24 +150,24 @@ class Replicas:
       if not isinstance(read.layout, Shard):
         added.append(read)
         continue
-      own = parts[read.tensor.name]
+      tensors = parts[read.tensor.name]
       receiver = self._receiver(read.variable)
-      planned.append(gradient_sums.plan_rows(read.variable, own, receiver))
+      planned.append(gradient_sums.plan_rows(read.variable, tensors, receiver))
       joined = []
-      for part in own if receiver is None else [own[receiver]]:
+      for part in tensors if receiver is None else [tensors[receiver]]:
         with tf.compat.v1.device(part.device):
-          joined.append(tf.concat(own, read.layout.axis, "gather"))
+          joined.append(tf.concat(tensors, read.layout.axis, "gather"))
       totals[read.tensor.name] = self._enter(joined, receiver)
-    own_parts = [parts[read.tensor.name] for read in added]
+    added_parts = [parts[read.tensor.name] for read in added]
     sums = gradient_sums.plan_sums(
       [
-        gradient_sums.describe(x.variable, own, self._receiver(x.variable))
-        for x, own in zip(added, own_parts, strict=True)
+        gradient_sums.describe(x.variable, tensors, self._receiver(x.variable))
+        for x, tensors in zip(added, added_parts, strict=True)
       ],
       self._config,
     )
     receivers = {i: x.receiver for x in sums for i in x.bucket.gradients}
-    summed = replica_sums.sum_over_replicas(own_parts, sums)
+    summed = replica_sums.sum_over_replicas(added_parts, sums)
     for index, read in enumerate(added):
       total = self._enter(summed[index], receivers[index])
       totals[read.tensor.name] = total
@@ -183,7 +183,7 @@ class Replicas:
   def _enter(
     self, totals: Sequence[tf.Tensor], receiver: int | None
   ) -> tf.Tensor:
-    """Returns that of totals which model_fn goes on with."""
+    """Returns the one of totals that the plain updates read."""
     first, *others = totals
     if receiver is None:
       self._clones.pair(first, others)
@@ -204,15 +204,15 @@ class Replicas:
     """
     if not self.variables:
       return spec
-    rest = self._rest(forward)
+    ops = self._rest(forward)
     repeated = {}
     if not self._is_sharded:
-      repeated = self._repeat_updates(rest)
+      repeated = self._repeat_updates(ops)
     else:
       # An op with a gradient beside it, as a transposed variable, stays.
       beside = {name for x in forward for name in colocation.colocated_with(x)}
       updates = [
-        op for op in rest if op_types.is_variable(op) or op.name not in beside
+        op for op in ops if op_types.is_variable(op) or op.name not in beside
       ]
       devices = zero.devices_of_updates(
         updates, self._shards, self._device_of, self._shards_of_sums
@@ -239,13 +239,13 @@ class Replicas:
     ]
 
   def _repeat_updates(
-    self, rest: Sequence[tf.Operation]
+    self, ops: Sequence[tf.Operation]
   ) -> dict[tf.Operation, list[tf.Operation]]:
     """Lets replicas make the updates that they can make themselves."""
-    found = replica_updates.find_updates(rest, self.variables, self._clones)
-    self._clones.add(found, "replica_{}/update")
-    self.variables += op_types.variables_of(found)
-    return {op: self._clones.ops(op) for op in found if op_types.is_write(op)}
+    updates = replica_updates.find_updates(ops, self.variables, self._clones)
+    self._clones.add(updates, "replica_{}/update")
+    self.variables += op_types.variables_of(updates)
+    return {op: self._clones.ops(op) for op in updates if op_types.is_write(op)}
 
 
 def _move(devices: Mapping[tf.Operation, str]) -> None:
@@ -256,11 +256,11 @@ def _move(devices: Mapping[tf.Operation, str]) -> None:
 
 def _device_map(mesh: mesh_lib.Mesh, replica: int) -> Callable[[str], str]:
   """Returns a function from devices of replica 0 to those of another."""
-  of: dict[str, str] = {}
+  mapped: dict[str, str] = {}
   for stage in range(mesh.axis_size("stage")):
     devices = mesh.model_devices(stage=stage)
     others = mesh.model_devices(stage=stage, data=replica)
-    of.update(zip(devices, others, strict=True))
-  for first, other in tuple(of.items()):
-    of.setdefault(devices_lib.host_of(first), devices_lib.host_of(other))
-  return lambda device: of.get(device, device)
+    mapped.update(zip(devices, others, strict=True))
+  for first, other in tuple(mapped.items()):
+    mapped.setdefault(devices_lib.host_of(first), devices_lib.host_of(other))
+  return lambda device: mapped.get(device, device)

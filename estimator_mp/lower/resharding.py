@@ -1,7 +1,7 @@
 """Resharding: tensors of the graph in the layouts in which they are read.
 
-    slice     parts of what is computed once
-    concat    the whole of what is split
+    slice     the parts of a tensor that is computed once
+    concat    the whole of one that is split
     reduce    the whole of parts that add up
 
 Each is made once, on demand. A reader that wants the layout that a tensor has
@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
 from estimator_mp.capture.examples import Examples
 from estimator_mp.graph import op_types
+from estimator_mp.graph.definitions import op_name
 from estimator_mp.graph.frames import Frames
-from estimator_mp.lower.axis import Axis, op_name
+from estimator_mp.lower.axis import Axis
 from estimator_mp.lower.size_tensors import SizeTensors
 from estimator_mp.pipeline import batched_gradients
 from estimator_mp.pipeline.batched_gradients import BatchedGradient
@@ -39,7 +40,7 @@ _REDUCTIONS = {
   Reduction.ALL: "LogicalAnd",
   Reduction.ANY: "LogicalOr",
   Reduction.MAX: "Maximum",
-  Reduction.MEAN: "AddV2",  # Of what is weighted.
+  Reduction.MEAN: "AddV2",  # Of weighted terms.
   Reduction.MIN: "Minimum",
   Reduction.PRODUCT: "Mul",
   Reduction.SUM: "AddV2",
@@ -47,10 +48,10 @@ _REDUCTIONS = {
 
 
 class Resharding:
-  """What stands for tensors of a graph, in parts and whole.
+  """The stand-ins for tensors of a graph, in parts and whole.
 
   Attributes:
-    copies: Of an op in parts, what stands for it in each part.
+    copies: For an op in parts, its copy in each part.
     outputs: The outputs of these.
     accumulated: From the op that makes a sum of parts to the ops that add the
       part of a slice to those before: the numbers of slices, and names.
@@ -82,10 +83,10 @@ class Resharding:
       of_inputs: Ops that depend on inputs alone.
       measured: An input, and its dimension of examples.
       examples: The examples of the batch.
-      mirror_of: Returns what a replica has in place of what is computed once.
-      order_of: Returns the order in which slices make what an op makes.
+      mirror_of: Returns a replica's mirror of a tensor that is computed once.
+      order_of: Returns the order in which slices make an op's results.
       batched: The gradients that several slices make at once.
-      waits_of: Returns what the copy of an op in a part waits for.
+      waits_of: Returns the control inputs of an op's copy in a part.
     """
     self.copies: dict[tf.Operation, list[str]] = {}
     self.outputs: dict[tf.Operation, list[list[str]]] = {}
@@ -108,7 +109,7 @@ class Resharding:
     self._pieces: dict[tuple[object, ...], list[str]] = {}
 
   def read(self, tensor: tf.Tensor) -> str:
-    """Returns what an op that is executed once reads in place of a tensor.
+    """Returns the stand-in for a tensor that an op that is executed once reads.
 
     Args:
       tensor: A tensor of the plain graph.
@@ -119,31 +120,31 @@ class Resharding:
         return self.sizes.vector(value, tensor.dtype)
     return self.whole(tensor)
 
-  def read_as(self, tensor: tf.Tensor, how: Read, number: int) -> str:
-    """Returns what a part reads in place of a tensor.
+  def read_as(self, tensor: tf.Tensor, read: Read, number: int) -> str:
+    """Returns the stand-in for a tensor that a part reads.
 
     Args:
       tensor: A tensor of the plain graph.
-      how: How it is read.
+      read: How it is read.
       number: The number of the part.
     """
     layout = self._layouts.layout(tensor)
-    if layout == how and not is_whole(layout) and self.is_in_parts(tensor):
+    if layout == read and not is_whole(layout) and self.is_in_parts(tensor):
       return self.part(tensor, number)
-    if isinstance(how, Shard | Partial) and self._is_empty(tensor):
-      return self._new_container(tensor, how, number)
-    if isinstance(how, Shard):
-      return self._slice(tensor, how, number)
-    if isinstance(how, Partial):
+    if isinstance(read, Shard | Partial) and self._is_empty(tensor):
+      return self._new_container(tensor, read, number)
+    if isinstance(read, Shard):
+      return self._slice(tensor, read, number)
+    if isinstance(read, Partial):
       return self._term(tensor, number)
-    if isinstance(how, Sizes):
+    if isinstance(read, Sizes):
       value = self._shapes.value(tensor)
       assert value is not None
       sizes = np.array(value)
-      sizes.flat[how.entry] = how.partition.size_of(number)
+      sizes.flat[read.entry] = read.partition.size_of(number)
       return self.sizes.vector(sizes, tensor.dtype, number)
-    if isinstance(how, Repeated):
-      return self._repeat(tensor, how.shard, number)
+    if isinstance(read, Repeated):
+      return self._repeat(tensor, read.shard, number)
     if layout == MIRRORED and not self.measures(tensor):
       return self.part(tensor, number)
     mirror = self._mirror_of(tensor, self._axis.replica_of[number])
@@ -188,66 +189,66 @@ class Resharding:
     return joined
 
   def of_replicas(self, tensor: tf.Tensor) -> list[str]:
-    """Returns what is joined of a tensor's parts in each replica."""
+    """Returns a tensor's parts, joined in each replica."""
     layout = self._layouts.layout(tensor)
-    found = []
-    for replica, own in enumerate(self._axis.replicas):
+    joined = []
+    for replica, span in enumerate(self._axis.replicas):
       key = "of replica", tensor.name, replica
       if key not in self._tensors:
         if isinstance(layout, Shard):
-          with self._axis.on(tensor.op, own[0]):
-            parts = [self.part(tensor, number) for number in own]
+          with self._axis.on(tensor.op, span[0]):
+            parts = [self.part(tensor, number) for number in span]
             self._tensors[key] = self._concat(tensor, layout, parts)
         else:
-          self._tensors[key] = self._sum_of(tensor, own)
-      found.append(self._tensors[key])
-    return found
+          self._tensors[key] = self._sum_of(tensor, span)
+      joined.append(self._tensors[key])
+    return joined
 
-  def _sum_of(self, tensor: tf.Tensor, own: Sequence[int]) -> str:
+  def _sum_of(self, tensor: tf.Tensor, span: Sequence[int]) -> str:
     """Returns the sum of a replica's parts.
 
     The terms of a weight that several stages use are added up on each, so that
     it sends one sum.
     """
-    by_device = self._terms_by_device(tensor, own[0])
+    by_device = self._terms_by_device(tensor, span[0])
     if tensor.name in self._batched:
-      return self._sum_batched(self._batched[tensor.name], own)
+      return self._sum_batched(self._batched[tensor.name], span)
     if len(by_device) < 2:
-      with self._axis.on(tensor.op, own[0]):
-        parts = [self.part(tensor, number) for number in own]
-        return self._accumulate(tensor, own, parts)
+      with self._axis.on(tensor.op, span[0]):
+        parts = [self.part(tensor, number) for number in span]
+        return self._accumulate(tensor, span, parts)
     sums = []
     for terms in by_device:
       parts = []
-      for number in own:
+      for number in span:
         with self._axis.on(terms[0].op, number):
           read = [self.part(x, number) for x in terms]
           parts.append(self._add(tensor, read, self._axis.name_of(number)))
-      with self._axis.on(terms[0].op, own[0]):
-        sums.append(self._accumulate(terms[0], own, parts))
-    with self._axis.on(tensor.op, own[0]):
+      with self._axis.on(terms[0].op, span[0]):
+        sums.append(self._accumulate(terms[0], span, parts))
+    with self._axis.on(tensor.op, span[0]):
       return self._add(tensor, sums, "sum")
 
-  def _sum_batched(self, gradient: BatchedGradient, own: Sequence[int]) -> str:
+  def _sum_batched(self, gradient: BatchedGradient, span: Sequence[int]) -> str:
     """Returns the sum of a gradient that several slices make at once."""
     op, joined = self._graph.get_operation_by_name(gradient.op), ""
     reads = self._layouts.parts[op].reads
     for group in batched_gradients.groups(self._order_of(op), gradient.group):
-      numbers = [own[place] for place in group]
-      with self._axis.on(op, own[0]):
+      numbers = [span[place] for place in group]
+      with self._axis.on(op, span[0]):
         operands = []
         for x, read in zip(op.inputs, reads, strict=True):
           assert isinstance(read, Shard)
           parts = [self.read_as(x, read, number) for number in numbers]
           operands.append(self._concat(x, read, parts))
-        made = self._axis.definitions.copy(
+        product = self._axis.definitions.copy(
           op, f"products/{op.name}", operands, ()
         )
-        ends = [made]
+        ends = [product]
         if joined:
-          made = self._reduce(op.outputs[0], joined, made)
-          ends.append(made)
-      joined = made
+          product = self._reduce(op.outputs[0], joined, product)
+          ends.append(product)
+      joined = product
       added = self.accumulated.setdefault(op, [])
       added += [(numbers[-1], op_name(x)) for x in ends]
     return joined
@@ -257,17 +258,17 @@ class Resharding:
   ) -> list[list[tf.Tensor]]:
     """Returns the terms of which slices add up a tensor, by their devices."""
     op = tensor.op
-    how = self._layouts.parts[op]
+    parts = self._layouts.parts[op]
     if op.type != "AddN" or not all(
       read == Partial() == self._layouts.layout(x) and self.is_in_parts(x)
-      for x, read in zip(op.inputs, how.reads, strict=True)
+      for x, read in zip(op.inputs, parts.reads, strict=True)
     ):
       return []
-    found: dict[str, list[tf.Tensor]] = {}
+    terms: dict[str, list[tf.Tensor]] = {}
     for x in op.inputs:
       device = self._axis.device_of(x.op, self._axis.replica_of[number])
-      found.setdefault(device, []).append(x)
-    return [*found.values()]
+      terms.setdefault(device, []).append(x)
+    return [*terms.values()]
 
   def _add(self, tensor: tf.Tensor, terms: Sequence[str], scope: str) -> str:
     """Returns the sum of some of the terms that make a tensor."""
@@ -317,8 +318,8 @@ class Resharding:
   ) -> str:
     """Returns the sum of a replica's parts.
 
-    They are added one after the other: what is added is gone before the last is
-    there.
+    They are added one after the other: each term is freed before the last one
+    is there.
     """
     layout = self._layouts.layout(tensor)
     if layout == Partial(Reduction.MEAN):
@@ -340,9 +341,9 @@ class Resharding:
       tensor.dtype,
       f"{self._axis.name_of(number)}/{tensor.op.name}/weighted",
     )
-    own = self.sizes.scalar(self.sizes.examples_of(number), dtype)
+    size = self.sizes.scalar(self.sizes.examples_of(number), dtype)
     of_all = self.sizes.number_of(self._shapes.num_examples, dtype)
-    share = self._axis.definitions.add("RealDiv", name, [own, of_all], T=dtype)
+    share = self._axis.definitions.add("RealDiv", name, [size, of_all], T=dtype)
     return self._axis.definitions.add("Mul", name, [part, share], T=dtype)
 
   def _reduce(self, tensor: tf.Tensor, x: str, y: str) -> str:
@@ -356,7 +357,7 @@ class Resharding:
     )
 
   def measures(self, tensor: tf.Tensor) -> bool:
-    """Whether a tensor has sizes of what is made in parts."""
+    """Whether a tensor has sizes of a tensor in parts."""
     op = tensor.op
     if op.type not in MEASURES or not self._layouts.parts:
       return False
@@ -372,19 +373,19 @@ class Resharding:
     return is_new and self._shapes.is_container(tensor)
 
   def _new_container(
-    self, tensor: tf.Tensor, how: Shard | Partial, number: int
+    self, tensor: tf.Tensor, elements: Shard | Partial, number: int
   ) -> str:
     """Returns an empty container for elements that are parts."""
     op, index = tensor.op, tensor.value_index
     if self._layouts.layout(tensor) == MIRRORED and index:
       return self.part(tensor, number)
-    key = "empty", tensor.name, how, number
+    key = "empty", tensor.name, elements, number
     if key not in self._tensors:
       inputs = [self.read_as(x, ONCE, number) for x in op.inputs]
       value = self._shapes.value(op.inputs[0]) if inputs else None
       of_element = 0 if value is None or not value.ndim else len(value)
-      if isinstance(how, Shard) and how.axis < of_element:
-        read = Sizes(how.axis, how.partition)
+      if isinstance(elements, Shard) and elements.axis < of_element:
+        read = Sizes(elements.axis, elements.partition)
         inputs[0] = self.read_as(op.inputs[0], read, number)
       with self._axis.on(op, number):
         self._tensors[key] = self._axis.definitions.copy(
@@ -435,21 +436,21 @@ class Resharding:
   def _slice_of_piece(
     self, tensor: tf.Tensor, shard: Shard, number: int
   ) -> str:
-    """Returns a slice's part of what its replica has read itself."""
+    """Returns a slice's part of the batch that its replica has read itself."""
     replica = self._axis.replica_of[number]
-    own = self._axis.replicas[replica]
+    span = self._axis.replicas[replica]
     piece = self._examples.pieces[tensor.name][replica]
     key = "slice", piece.name, shard
     if key not in self._pieces:
       with self._axis.definitions.on(piece.device):
         name = f"slice/{tensor.op.name}"
-        self._pieces[key] = self._split(piece.name, tensor, shard, name, own)
-    return self._pieces[key][number - own[0]]
+        self._pieces[key] = self._split(piece.name, tensor, shard, name, span)
+    return self._pieces[key][number - span[0]]
 
   def _cut_with(self, tensor: tf.Tensor, shard: Shard) -> tf.Operation:
     """Returns the op beside which a tensor is cut, so that it is sent once.
 
-    That is a reader if all slices read it on one device, or else what makes it.
+    That is a reader if all slices read it on one device, or else its producer.
     """
     readers = {
       self._axis.device_of(op, 0): op
@@ -538,7 +539,7 @@ class Resharding:
     )
 
   def _checks_of(self, tensor: tf.Tensor) -> list[str]:
-    """Returns what checks the size of an input, if the graph says others'."""
+    """Returns the check of an input's size, if the graph has a static one."""
     is_known = isinstance(self._shapes.num_examples, int)
     if self._examples.count is None or not is_known:
       return []

@@ -43,7 +43,7 @@ def send_in_half(
   Returns:
     The stages of the ops that were made.
   """
-  made: dict[tf.Operation, int] = {}
+  stages: dict[tf.Operation, int] = {}
   narrow: dict[str, tf.Tensor] = {}
   with (
     tf.compat.v1.name_scope(None),
@@ -54,11 +54,11 @@ def send_in_half(
       name = send.tensor.name
       if name not in narrow:
         narrow[name] = tf.cast(send.tensor, dtype)
-        made[narrow[name].op] = send.source
+        stages[narrow[name].op] = send.source
       wide = tf.cast(narrow[name], send.tensor.dtype)
-      made[wide.op] = send.destination
+      stages[wide.op] = send.destination
       _redirect(send.readers, wide)
-  return made
+  return stages
 
 
 def _redirect(readers: Iterable[transfers.Reader], tensor: tf.Tensor) -> None:
@@ -69,20 +69,20 @@ def _redirect(readers: Iterable[transfers.Reader], tensor: tf.Tensor) -> None:
 
 def _copy_constants(constants: Sequence[transfers.CopiedConstant]) -> None:
   """Gives devices copies of constants."""
-  made = definitions.Definitions(tf.compat.v1.get_default_graph())
+  copies = definitions.Definitions(tf.compat.v1.get_default_graph())
   names: list[str] = []
   for copied in constants:
     feeds.refuse(copied.constant)
-    attributes = made.original(copied.constant).attr
-    with made.on(copied.device):
-      name = made.add(
+    attributes = copies.original(copied.constant).attr
+    with copies.on(copied.device):
+      name = copies.add(
         "Const",
         f"estimator_mp/{copied.constant.name}",
         value=attributes["value"],
         dtype=attributes["dtype"],
       )
-    names.append(name.removesuffix(":0"))
-  ops = made.import_into_graph()
+    names.append(definitions.op_name(name))
+  ops = copies.import_into_graph()
   for copied, name in zip(constants, names, strict=True):
     _redirect(copied.readers, ops[name].outputs[0])
 
@@ -99,7 +99,7 @@ def _stack_where_made(stacked: transfers.StackedScalars) -> None:
 
 
 def _wait_once(joined: transfers.JoinedWait) -> None:
-  """Lets ops wait for a no-op that waits for what they waited for."""
+  """Lets ops wait for one no-op in place of several ops."""
   join = joined.join
   if join is None:
     with (

@@ -15,7 +15,7 @@ from estimator_mp.graph import (
   device_assignment,
   placed_ops,
 )
-from estimator_mp.graph.definitions import Definitions
+from estimator_mp.graph.definitions import Definitions, op_name
 from estimator_mp.propagate.splits import CyclicSplit, VariableSplit
 
 import numpy as np
@@ -75,7 +75,7 @@ class Shards:
 
     Args:
       writes: The writes of all shards, by that of the variable.
-      wholes: What stands for tensors, by their names.
+      wholes: The stand-ins for tensors, by their names.
     """
     self._writes = writes
     graph = tf.compat.v1.get_default_graph()
@@ -83,20 +83,20 @@ class Shards:
       graph.get_collection_ref(name) for name in graph.get_all_collection_keys()
     ]
     self._read([x for entries in collections for x in entries])
-    made: dict[str, list[tf.Variable]] = {}
+    shards: dict[str, list[tf.Variable]] = {}
     for entries in collections:
-      found: list[Any] = []
+      replaced: list[Any] = []
       for entry in entries:
         if isinstance(entry, tf.Variable):
-          found += self._shards_of(entry, made)
+          replaced += self._shards_of(entry, shards)
         elif isinstance(entry, tf.Tensor):
-          found.append(wholes.get(entry.name, entry))
+          replaced.append(wholes.get(entry.name, entry))
         else:
-          found.append(entry)
-      entries[:] = found
+          replaced.append(entry)
+      entries[:] = replaced
 
   def _shards_of(
-    self, variable: Any, made: dict[str, list[tf.Variable]]
+    self, variable: Any, shards: dict[str, list[tf.Variable]]
   ) -> list[tf.Variable]:
     """Returns the shards of a variable, or itself if it is not split."""
     split = self._split_of(variable)
@@ -106,21 +106,21 @@ class Shards:
       self._let_load(variable, split)
       return [variable]
     handle = variable.handle
-    if handle.name not in made:
+    if handle.name not in shards:
       self._let_load(variable, split)
-      made[handle.name] = []
+      shards[handle.name] = []
       local = tf.compat.v1.GraphKeys.LOCAL_VARIABLES
       for shard, size in zip(
         self._make_variables(variable, split), split.sizes, strict=True
       ):
         if size:
-          made[handle.name].append(shard)
+          shards[handle.name].append(shard)
         else:  # That is in no checkpoint.
           tf.compat.v1.add_to_collection(local, shard)
-    return made[handle.name]
+    return shards[handle.name]
 
   def _split_of(self, entry: Any) -> VariableSplit | None:
-    """Returns how a variable is split; None for what is none, or is whole."""
+    """Returns the split of a variable; None for no variable, or a whole one."""
     handle = getattr(entry, "handle", None)
     if handle is None or not isinstance(entry, tf.Variable):
       return None
@@ -196,23 +196,23 @@ class Shards:
         variables.setdefault(x.handle.name, x)
     if not variables:
       return
-    made = Definitions(next(iter(variables.values())).graph)
+    reads = Definitions(next(iter(variables.values())).graph)
     names: dict[str, list[str]] = {}
     for name, variable in variables.items():
       dtype = variable.dtype.base_dtype
-      # What `assign_sub` returns is a variable, too, whose op is the write.
+      # `assign_sub` returns a variable, too, whose op is the write.
       of_variable = variable.handle.op
       with placed_ops.apart_from_caller(f"split/{of_variable.name}") as scope:
         for handle in self.handles[of_variable]:
-          with made.on(handle.device):
-            read = made.add(
+          with reads.on(handle.device):
+            read = reads.add(
               "ReadVariableOp",
               f"{scope}ReadVariableOp",
               [handle.outputs[0].name],
               dtype=dtype,
             )
-          names.setdefault(name, []).append(read.removesuffix(":0"))
-    ops = made.import_into_graph()
+          names.setdefault(name, []).append(op_name(read))
+    ops = reads.import_into_graph()
     self._reads = {
       name: [ops[read].outputs[0] for read in of_one]
       for name, of_one in names.items()
@@ -253,7 +253,7 @@ def _handles(
     shared_name = node.attr["shared_name"].s.decode() or variable.name
     for part, size in enumerate(split.sizes):
       shape[split.axis] = size
-      made = definitions.copy(
+      handle = definitions.copy(
         variable,
         f"{variable.name}/part_{part}",
         [],
@@ -262,7 +262,7 @@ def _handles(
           "shared_name": f"{shared_name}/part_{part}",
         },
       )
-      names.setdefault(variable, []).append(made.rpartition(":")[0])
+      names.setdefault(variable, []).append(op_name(handle))
   ops = definitions.import_into_graph()
   return {op: [ops[name] for name in of_one] for op, of_one in names.items()}
 
@@ -320,16 +320,16 @@ def _slice_of(
     shape: The shape of the shard.
   """
   described = variable.to_proto()
-  own = described.save_slice_info_def
+  info = described.save_slice_info_def
   if not described.HasField("save_slice_info_def"):
-    own.full_name = variable.op.name
-    own.full_shape.extend(variable.shape.as_list())
-    own.var_offset.extend([0] * len(shape))
+    info.full_name = variable.op.name
+    info.full_shape.extend(variable.shape.as_list())
+    info.var_offset.extend([0] * len(shape))
   return variable_pb2.SaveSliceInfoDef(
-    full_name=own.full_name,
-    full_shape=own.full_shape,
+    full_name=info.full_name,
+    full_shape=info.full_shape,
     var_offset=[
-      begin + more for begin, more in zip(own.var_offset, offset, strict=True)
+      begin + more for begin, more in zip(info.var_offset, offset, strict=True)
     ],
     var_shape=shape,
   )

@@ -1,7 +1,7 @@
-"""Sizes as tensors: what a part, or the whole batch, has of a symbolic size.
+"""Sizes as tensors: values of symbolic sizes for a part, or the whole batch.
 
-A size that is a number is a constant. A polynomial is computed from what its
-symbols stand for: measured dimensions, the examples of a slice among them, and
+A size that is a number is a constant. A polynomial is computed from the values
+of its symbols: measured dimensions, the examples of a slice among them, and
 numbers in tensors. Each is made once, on demand; in a loop, it enters that.
 """
 
@@ -185,7 +185,7 @@ class SizeTensors:
     return self._tensors[key]
 
   def _symbol(self, symbol: str, number: int | None) -> int | str:
-    """Returns what a symbol stands for."""
+    """Returns the value of a symbol."""
     if symbol == SLICE:
       assert number is not None
       return self.examples_of(number)
@@ -210,15 +210,16 @@ class SizeTensors:
   def examples_of(self, number: int) -> int | str:
     """Returns how many examples a slice has: the first ones one more."""
     total: int | str | tf.Tensor
-    own: Sequence[int] = self._axis.numbers
+    span: Sequence[int] = self._axis.numbers
     if self._examples.sizes:
       replica = self._axis.replica_of[number]
-      own, total = self._axis.replicas[replica], self._examples.sizes[replica]
+      span = self._axis.replicas[replica]
+      total = self._examples.sizes[replica]
     elif isinstance(self._shapes.num_examples, int):
       total = self._shapes.num_examples
     else:
       total = self._symbol(EXAMPLES, None)
-    count, place = len(own), number - own[0]
+    count, place = len(span), number - span[0]
     if isinstance(total, int):
       return total // count + (place < total % count)
     key = "examples", number

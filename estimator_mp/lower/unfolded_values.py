@@ -1,14 +1,14 @@
 """Unfolded values: initial values that a session computes, and does not keep.
 
-TensorFlow's graph optimizer replaces what is computed of constants alone by the
-result, if that has no more than 10 MiB: an optimizer's zeros, and draws with a
+TensorFlow's graph optimizer folds ops of constants alone into their result,
+if that has no more than 10 MiB: an optimizer's zeros, and draws with a
 fixed seed. A session keeps the graph that initializes variables, and in it each
 such result twice, in the graph and in the kernel of the constant. Adam's state
 was three copies of the weights, and took six.
 
-The optimizer leaves alone what reads a stateful op, and `GuaranteeConst`, which
-passes on what it reads, is one. A session that XLA compiles is left alone: it
-would draw other numbers for the same seed.
+The optimizer does not fold readers of a stateful op, and `GuaranteeConst`, an
+identity, is one. A session that XLA compiles is left alone: it would draw other
+numbers for the same seed.
 """
 
 from collections.abc import Collection, Iterable
@@ -35,7 +35,7 @@ def _first_large(ops: Collection[tf.Operation]) -> list[tf.Operation]:
   Args:
     ops: Ops, and all that they read.
   """
-  found = []
+  large = []
   constant: set[tf.Operation] = set()
   for op in traversal.in_order(ops, traversal.inputs):
     if op_registry.definition_of(
@@ -46,10 +46,10 @@ def _first_large(ops: Collection[tf.Operation]) -> list[tf.Operation]:
       constant.add(op)
     elif op.inputs and constant.issuperset(traversal.inputs(op)):
       if _num_bytes(op.outputs) > _num_bytes(op.inputs):
-        found.append(op)
+        large.append(op)
       else:
         constant.add(op)
-  return found
+  return large
 
 
 def _num_bytes(tensors: Iterable[tf.Tensor]) -> int:
@@ -59,8 +59,8 @@ def _num_bytes(tensors: Iterable[tf.Tensor]) -> int:
 def _read_stateful(op: tf.Operation) -> None:
   """Lets an op read one of its inputs through a stateful op.
 
-  It is not the one that shapes depend on, where there is another one: what is
-  filled or broadcast has a lower rank than the shape.
+  It is not the one that shapes depend on, where there is another one: a value
+  to fill or broadcast has a lower rank than the shape.
   """
   ranks = [x.shape.rank or 0 for x in op.inputs]
   index = ranks.index(min(ranks))

@@ -21,7 +21,7 @@ from collections.abc import (
 from compat.private import graph_edits, graph_reads, op_registry
 from estimator_mp.graph import op_types
 from estimator_mp.graph.calls import functions
-from estimator_mp.graph.definitions import Definitions
+from estimator_mp.graph.definitions import Definitions, op_name
 
 import tensorflow as tf
 
@@ -178,7 +178,7 @@ def _call(call: tf.Operation, definitions: Definitions) -> _Inlined | None:
   results, effects = _copy(
     body, definitions, [x.name for x in call.inputs], call.name, waits
   )
-  return _Inlined(results, effects or [_op_name(x) for x in results])
+  return _Inlined(results, effects or [op_name(x) for x in results])
 
 
 def _branches(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
@@ -200,9 +200,7 @@ def _branches(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
     return name, _second(name)
 
   taken = [
-    _op_name(
-      definitions.add("Identity", f"{op.name}/branch", [name], T=tf.bool)
-    )
+    op_name(definitions.add("Identity", f"{op.name}/branch", [name], T=tf.bool))
     for name in switch(test)
   ]
   read = [switch(tensor) for tensor in arguments]
@@ -227,7 +225,7 @@ def _branches(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
     for pair, tensor in zip(zip(*results, strict=True), op.outputs, strict=True)
   ]
   end = definitions.add("Merge", f"{op.name}/done", done, N=2, T=tf.bool)
-  return _Inlined(outputs, [_op_name(x) for x in (end, *outputs)])
+  return _Inlined(outputs, [op_name(x) for x in (end, *outputs)])
 
 
 def _loop(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
@@ -268,7 +266,7 @@ def _loop(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
         "Merge", f"{op.name}/merge", [name, name], N=2, T=tensor.dtype
       )
     first.append(name)
-  begin = _op_name(first[kept.index(False)])
+  begin = op_name(first[kept.index(False)])
   (again,), _ = _copy(
     test, definitions, first, f"{op.name}/cond", [begin], kept
   )
@@ -286,7 +284,7 @@ def _loop(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
       inside[k] = definitions.add(
         "Identity", f"{op.name}/round", [_second(switch)], T=tensor.dtype
       )
-  pivot = _op_name(inside[kept.index(False)])
+  pivot = op_name(inside[kept.index(False)])
   results, _ = _copy(
     body, definitions, inside, f"{op.name}/body", [pivot], kept
   )
@@ -297,7 +295,7 @@ def _loop(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
       )
       definitions.loop_back(first[k], 1, result)
   ends = [
-    _op_name(x) for x, is_kept in zip(outputs, kept, strict=True) if not is_kept
+    op_name(x) for x, is_kept in zip(outputs, kept, strict=True) if not is_kept
   ]
   return _Inlined(outputs, ends, is_loop=True)
 
@@ -371,7 +369,7 @@ def _copy(
     own = [names[x] for x in op.control_inputs if x in names]
     if has_effect or all(x.name in always for x in op.inputs):
       own += waits
-    names[op] = _op_name(
+    names[op] = op_name(
       definitions.copy(
         op, f"{scope}/{op.name}", [tensors[x.name] for x in op.inputs], own
       )
@@ -391,10 +389,6 @@ def _copy(
   return results, effects
 
 
-def _op_name(tensor: str) -> str:
-  return tensor.rpartition(":")[0]
-
-
 def _second(tensor: str) -> str:
   """Returns the name of the second output of an op, by that of its first."""
-  return f"{_op_name(tensor)}:1"
+  return f"{op_name(tensor)}:1"
