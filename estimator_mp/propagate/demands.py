@@ -1,9 +1,9 @@
-"""Demands: what is executed once, though it is only read in parts.
+"""Demands: ops that are executed once, though they are only read in parts.
 
     labels -> OneHot [n, C] -> Mul with logits that are split along C
     m -> ReadVariableOp     -> Mul with a gradient that is split
 
-Layouts follow from inputs to outputs. What comes from nothing that is split is
+Layouts follow from inputs to outputs. A tensor that depends on nothing split is
 whole, and would be sliced for its readers. Where all of them read the same
 parts, or would add them up, and to make these reads less than that sends, it is
 made in parts; and a variable that is read so may be split in the same way.
@@ -26,7 +26,7 @@ from estimator_mp.propagate.propagation import Propagation
 
 import tensorflow as tf
 
-# What a variable is given in parts that is read in parts, and so is split.
+# A variable that is read in parts, and so is split, is assigned parts.
 _ASSIGNMENTS = frozenset(
   ["AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp"]
 )
@@ -34,7 +34,7 @@ _ASSIGNMENTS = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Demands:
-  """What readers ask for.
+  """The layouts that readers ask for.
 
   Attributes:
     ops: Ops that are to be executed in parts, and how their output is split.
@@ -53,7 +53,7 @@ def find(
   fetched: Collection[str] = (),
   may_follow: Callable[[tf.Operation], bool] = lambda variable: False,
 ) -> Demands:
-  """Finds what could be made in parts.
+  """Finds ops that could be executed in parts.
 
   Args:
     ops: The ops of a step, each after those that it reads.
@@ -69,7 +69,7 @@ def find(
     dear = _dear(ops, layouts, wanted, sizes)
     if not dear:
       return Demands(
-        {op: made for op, (made, _) in wanted.items()}, of_variables
+        {op: layout for op, (layout, _) in wanted.items()}, of_variables
       )
     left -= dear
 
@@ -82,67 +82,67 @@ def _asked(
   may_follow: Callable[[tf.Operation], bool],
 ) -> tuple[dict[tf.Operation, tuple[Shard, Parts]], dict[tf.Operation, Shard]]:
   """Returns ops and variables of which all readers ask for the same parts."""
-  # Of a tensor what all its readers ask for; None if they do not agree.
+  # The layout that all readers of a tensor ask for; None if they disagree.
   asked: dict[str, Shard | None] = dict.fromkeys(fetched)
   # Those that read it whole, with the numbers of inputs.
   whole: dict[str, list[tuple[tf.Operation, int]]] = {}
   wanted: dict[tf.Operation, tuple[Shard, Parts]] = {}
   of_variables: dict[tf.Operation, Shard] = {}
   for op in reversed(ops):
-    how = layouts.parts.get(op)
-    made = None
+    parts = layouts.parts.get(op)
+    output = None
     if len(op.outputs) == 1:
       name = op.outputs[0].name
-      made = asked.get(name)
+      output = asked.get(name)
       readers = whole.get(name, ())
       written = {reader: _written(reader) for reader, _ in readers}
-      if made is not None and not all(
+      if output is not None and not all(
         (written[reader] is not None and may_follow(written[reader]))
-        or (reader in able and _adds_up(layouts.along_input(reader, i, made)))
+        or (reader in able and _adds_up(layouts.along_input(reader, i, output)))
         for reader, i in readers
       ):
-        made = None
-      if made is not None:
+        output = None
+      if output is not None:
         for variable in filter(None, written.values()):
-          of_variables.setdefault(variable, made)
-    if how is None and op.type == "ReadVariableOp" and made is not None:
+          of_variables.setdefault(variable, output)
+    if parts is None and op.type == "ReadVariableOp" and output is not None:
       variable = variables.variable_of(op.inputs[0])
       if may_follow(variable):
-        of_variables.setdefault(variable, made)
+        of_variables.setdefault(variable, output)
     has_handle = any(op_types.is_resource(x) for x in op.inputs)
-    if how is None and made is not None and op in able and not has_handle:
-      how = layouts.along_output(op, made)
-      if how is not None and (how.exchanges or how.outputs != (made,)):
-        how = None
-      if how is not None:
-        wanted[op] = made, how
+    if parts is None and output is not None and op in able and not has_handle:
+      parts = layouts.along_output(op, output)
+      if parts is not None and (parts.exchanges or parts.outputs != (output,)):
+        parts = None
+      if parts is not None:
+        wanted[op] = output, parts
     for index, tensor in enumerate(op.inputs):
       is_part = not is_whole(layouts.layout(tensor))
       if is_part or op_types.is_resource(tensor) or op.type in MEASURES:
         continue
-      read = None if how is None else how.reads[index]
+      read = None if parts is None else parts.reads[index]
       name = tensor.name
-      if how is None and op.type not in _ASSIGNMENTS:
+      if parts is None and op.type not in _ASSIGNMENTS:
         whole.setdefault(name, []).append((op, index))
-      elif how is not None and not isinstance(read, Sizes):
+      elif parts is not None and not isinstance(read, Sizes):
         part = read if isinstance(read, Shard) else None
         asked[name] = part if asked.get(name, part) == part else None
   return wanted, of_variables
 
 
 def _written(op: tf.Operation) -> tf.Operation | None:
-  """Returns the variable that an op writes what it reads to; None if none."""
+  """Returns the variable to which an op writes its input; None if none."""
   if op.type != "AssignVariableOp":
     return None
   return variables.variable_of(op.inputs[0])
 
 
-def _adds_up(how: Parts | None) -> bool:
+def _adds_up(parts: Parts | None) -> bool:
   """Whether an op that is executed once could as well read parts."""
   return (
-    how is not None
-    and not how.exchanges
-    and all(isinstance(made, Partial) for made in how.outputs)
+    parts is not None
+    and not parts.exchanges
+    and all(isinstance(output, Partial) for output in parts.outputs)
   )
 
 
@@ -152,32 +152,32 @@ def _dear(
   wanted: Mapping[tf.Operation, tuple[Shard, Parts]],
   sizes: Mapping[str, int],
 ) -> set[tf.Operation]:
-  """Returns ops whose parts are sent more than slices of what they make."""
-  found: set[tf.Operation] = set()
+  """Returns ops whose parts are sent more than slices of the results."""
+  dear: set[tf.Operation] = set()
   known = {
     tensor.name
-    for op, how in layouts.parts.items()
-    for tensor, read in zip(op.inputs, how.reads, strict=True)
+    for op, parts in layouts.parts.items()
+    for tensor, read in zip(op.inputs, parts.reads, strict=True)
     if is_whole(layouts.layout(tensor)) and read == ONCE
   }
   for op in ops:
     if op not in wanted:
       continue
-    made, how = wanted[op]
-    if how.owned is not None:
-      continue  # What it makes is a table, or as wide as one is long.
-    count, num_bytes = len(made.partition.parts), 0
-    for tensor, read in zip(op.inputs, how.reads, strict=True):
+    output, parts = wanted[op]
+    if parts.owned is not None:
+      continue  # Its result is a table, or as wide as one is long.
+    count, num_bytes = len(output.partition.parts), 0
+    for tensor, read in zip(op.inputs, parts.reads, strict=True):
       is_there = (
         isinstance(read, Sizes)
         or tensor.op.type in op_types.CONSTANTS
         or (read == ONCE and tensor.name in known)
-        or (tensor.op in wanted and tensor.op not in found)
+        or (tensor.op in wanted and tensor.op not in dear)
         or read == layouts.layout(tensor) != ONCE
       )
       if not is_there:
         times = 1 if isinstance(read, Shard) else count
         num_bytes += sizes.get(tensor.name, 0) * times
     if num_bytes > sizes.get(op.outputs[0].name, 0):
-      found.add(op)
-  return found
+      dear.add(op)
+  return dear

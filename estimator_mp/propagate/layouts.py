@@ -28,7 +28,7 @@ SLICE = "m"
 
 @dataclasses.dataclass(frozen=True)
 class Partition:
-  """Into what parts a dimension is split.
+  """The parts into which a dimension is split.
 
   Attributes:
     whole: Its size.
@@ -57,10 +57,10 @@ class Partition:
       return None
     parts: list[Size] = []
     for part in self.parts:
-      own = polynomials.quotient(part * size, self.whole)
-      if own is None:
+      size_of_part = polynomials.quotient(part * size, self.whole)
+      if size_of_part is None:
         return None
-      parts.append(own)
+      parts.append(size_of_part)
     return Partition(size, tuple(parts))
 
   def size_of(self, number: int) -> Size:
@@ -151,7 +151,7 @@ class Repeated:
   shard: Shard
 
 
-# What the parts of an op read of an input.
+# The tensor that the parts of an op read of an input.
 Read: TypeAlias = Layout | Sizes | Repeated
 
 
@@ -160,12 +160,12 @@ class Parts:
   """How an op is executed in parts.
 
   Attributes:
-    reads: What they read of each input.
-    outputs: The layouts of what they make.
+    reads: How they read each input.
+    outputs: The layouts of the outputs that they make.
     exchanges: Whether they are no copies of the op, but exchange results.
     places: The number of an input whose entries are places in a dimension that
       is split so: parts count from their own first place on.
-    owned: The same, where parts do what is to be done with their own places.
+    owned: The same, where each part works on the places that it owns.
   """
 
   reads: tuple[Read, ...]
@@ -188,7 +188,7 @@ class Layouts:
     layouts: Mapping[str, Layout],
     parts: Mapping[tf.Operation, Parts],
   ):
-    """Takes over what is known."""
+    """Takes over known layouts."""
     self.layouts = dict(layouts)
     self.parts = dict(parts)
 

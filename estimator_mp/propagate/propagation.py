@@ -1,15 +1,16 @@
 """Propagation: the layouts of all tensors, op by op in the order of the graph.
 
 An op is executed in parts if its rule guarantees that the parts together are
-the op, along a dimension in which one of its inputs is split. What has no rule,
-or reads what was made in another way, is executed once, on whole tensors: that
+the op, along a dimension in which one of its inputs is split. An op without a
+rule, or with inputs in other layouts, is executed once, on whole tensors: that
 is always right.
 
 Sums travel: parts of a gradient that add up go through ops that are linear in
 them, so that they are added once, where something reads their sum.
 
-In a loop, layouts go around: what comes back has that of what went in, or goes
-in again with another one. See `regions` for what is in parts as a whole.
+In a loop, layouts go around: a loop variable comes back in the layout in which
+it went in, or goes in again in another one. See `regions` for ops that are in
+parts as a whole.
 """
 
 import collections
@@ -49,7 +50,7 @@ from estimator_mp.rules import control_flow
 from estimator_mp.rules.rule import (
   Label,
   Labels,
-  Own,
+  Local,
   Reduction,
   Rule,
   SizesOf,
@@ -63,7 +64,7 @@ import tensorflow as tf
 
 
 class Propagation(Layouts):
-  """Layouts on one axis, as they follow from what is split at first."""
+  """Layouts on one axis, as they follow from those of inputs or variables."""
 
   def __init__(
     self,
@@ -79,22 +80,22 @@ class Propagation(Layouts):
     alone: Collection[Label] = (),
     draws: Callable[[Size], Partition | None] = lambda size: None,
   ):
-    """Starts with what is split at first.
+    """Starts with the tensors that are split at first.
 
     Args:
       shapes: The sizes of tensors, and the rules of ops.
       roots: How inputs, or variables, are split, by the names of tensors.
       able: Ops that may be executed in parts.
-      starts: Returns into what parts a dimension is split of what has a size,
-        if that says so by itself: a multiple of the examples is.
-      rows: Returns into what parts the first dimension of a tensor may be split
-        that was made once: if it is of examples.
+      starts: Returns the partition of a new dimension of a size, if that says
+        so by itself: a multiple of the examples does.
+      rows: Returns the partition that the first dimension of a tensor that was
+        made once may have: if it is of examples.
       of_inputs: Ops whose results are there whole anyway: they are not added up
         of parts.
       fetched: The names of tensors that a step fetches, though no op may read
         them.
       frames: The loops that ops are in.
-      exchanged: Labels along which parts exchange what rules say that they do.
+      exchanged: Labels along which parts exchange results, as rules say.
       alone: Labels along which they do not, but are copies of the op: that is
         another model.
       draws: As `starts`, for random numbers: those of a dimension that has the
@@ -117,7 +118,7 @@ class Propagation(Layouts):
     self._wanted_outputs: Mapping[tf.Operation, Shard] = {}
     # Regions that are executed once, and the first op that has to be.
     self._refused: dict[Hashable, tf.Operation] = {}
-    # What ops read that loops begin with, and that come back in them.
+    # The layouts of loop variables: of those that enter, and that come back.
     self._wanted: dict[tf.Operation, Layout] = {}
     # How the elements are split of lists that are made of one tensor.
     self._elements: dict[tf.Operation, Shard] = {}
@@ -142,11 +143,11 @@ class Propagation(Layouts):
       known = len(self._refused), len(self._elements)
       self.layouts, self.parts = dict(self._roots), {}
       self._wanted = {}
-      for loop, own in itertools.groupby(ops, self._frames.loop):
+      for loop, group in itertools.groupby(ops, self._frames.loop):
         if loop is None:
-          self._visit(own)
+          self._visit(group)
         else:
-          self._visit_loop(list(own))
+          self._visit_loop(list(group))
       self._check_containers()
     self._leave_whole_regions()
 
@@ -163,11 +164,11 @@ class Propagation(Layouts):
 
   def _visit(self, ops: Iterable[tf.Operation]) -> None:
     for op in ops:
-      found = self._decide(op)
-      if found is None:
+      parts = self._decide(op)
+      if parts is None:
         continue
-      self.parts[op] = found
-      for tensor, layout in zip(op.outputs, found.outputs, strict=True):
+      self.parts[op] = parts
+      for tensor, layout in zip(op.outputs, parts.outputs, strict=True):
         if layout != ONCE:
           self.layouts[tensor.name] = layout
 
@@ -180,10 +181,10 @@ class Propagation(Layouts):
       self._visit(ops)
 
   def _has_changed(self, op: tf.Operation) -> bool:
-    """Whether what comes back in a loop has another layout than what entered.
+    """Whether a loop variable comes back in another layout than it entered.
 
     Args:
-      op: What begins its rounds.
+      op: The op that begins its rounds.
     """
     if self._regions[op] in self._refused:
       return False
@@ -208,12 +209,12 @@ class Propagation(Layouts):
   def _check_containers(self) -> None:
     """Refuses regions in which containers change their layouts.
 
-    Only those with nothing in them may. What a list is made of is cut before.
+    Only empty ones may. The tensor that a list is made of is cut before.
     """
     for op, region in self._regions.items():
-      how = self.parts.get(op)
+      parts = self.parts.get(op)
       for tensor, read in zip(
-        op.inputs, how.reads if how else (), strict=False
+        op.inputs, parts.reads if parts else (), strict=False
       ):
         if (
           self._shapes.is_container(tensor)
@@ -247,15 +248,15 @@ class Propagation(Layouts):
     return list(self._refused.values())
 
   def refuses(self, op: tf.Operation) -> tf.Operation | None:
-    """Returns what cannot be in parts of the region of an op; None if all can.
+    """Returns the op for which a region is executed once; None if it is not.
 
     Args:
-      op: The op.
+      op: An op of the region.
     """
     return self._refused.get(self._regions.get(op))
 
   def is_in_region(self, op: tf.Operation) -> bool:
-    """Whether an op is one of a loop, or of what keeps tensors for one.
+    """Whether an op is one of a loop, or of the containers of one.
 
     Args:
       op: The op.
@@ -269,11 +270,11 @@ class Propagation(Layouts):
       return self.decide(op, [self.layout(tensor) for tensor in op.inputs])
     if region in self._refused:
       return None
-    found = self._inside(op)
-    if found is None or not self._is_possible(op, found):
+    parts = self._inside(op)
+    if parts is None or not self._is_possible(op, parts):
       self._refused.setdefault(region, op)
       return None
-    return found
+    return parts
 
   def decide(self, op: tf.Operation, layouts: Sequence[Layout]) -> Parts | None:
     """Returns how an op is executed in parts; None if it is executed once.
@@ -306,9 +307,9 @@ class Propagation(Layouts):
     )
 
   def _want(self, op: tf.Operation) -> Parts | None:
-    """Returns how an op makes what its readers ask for."""
-    made = self._wanted_outputs.get(op)
-    return None if made is None else self.along_output(op, made)
+    """Returns how an op makes the output that its readers ask for."""
+    output = self._wanted_outputs.get(op)
+    return None if output is None else self.along_output(op, output)
 
   def along_input(
     self, op: tf.Operation, index: int, read: Shard
@@ -321,31 +322,36 @@ class Propagation(Layouts):
       read: How it is to be split.
     """
     rule = self._shapes.rule(op)
-    labels = () if rule is None else rule.labels(index)
-    return self._along_dimension(op, rule, labels, read)
+    if rule is None or op in self._regions:
+      return None
+    return self._along_dimension(op, rule, rule.labels(index), read)
 
-  def along_output(self, op: tf.Operation, made: Shard) -> Parts | None:
+  def along_output(self, op: tf.Operation, output: Shard) -> Parts | None:
     """Returns how parts make an output that is split; None if they do not.
 
     Args:
       op: An op outside of loops.
-      made: How its first output is to be split.
+      output: How its first output is to be split.
     """
+    return None if op in self._regions else self._along_output(op, output)
+
+  def _along_output(self, op: tf.Operation, output: Shard) -> Parts | None:
     rule = self._shapes.rule(op)
-    labels = None if rule is None else rule.outputs[0]
-    return self._along_dimension(op, rule, labels or (), made)
+    if rule is None:
+      return None
+    return self._along_dimension(op, rule, rule.outputs[0] or (), output)
 
   def _along_dimension(
-    self, op: tf.Operation, rule: Rule | None, labels: Labels, how: Shard
+    self, op: tf.Operation, rule: Rule, labels: Labels, shard: Shard
   ) -> Parts | None:
     """Returns an op in parts along a dimension of one of its tensors."""
-    if rule is None or how.axis >= len(labels) or op in self._regions:
+    if shard.axis >= len(labels):
       return None
-    label = labels[how.axis]
+    label = labels[shard.axis]
     if label is None or not may_be_split(label):
       return None
     layouts = [self.layout(tensor) for tensor in op.inputs]
-    return self._along(op, rule, label, how.partition, layouts)
+    return self._along(op, rule, label, shard.partition, layouts)
 
   def _inside(self, op: tf.Operation) -> Parts | None:
     """Returns how an op of a region is executed; None if it cannot be."""
@@ -355,61 +361,49 @@ class Propagation(Layouts):
     if wanted is not None:
       return Parts((wanted,), (wanted,))
     if op in self._elements:
-      return self._list_of(op, self._elements[op], layouts)
+      return self._along_output(op, self._elements[op])
     if op.type in op_types.ENTERS:
-      (own,) = layouts
-      if isinstance(own, Partial) and self._frames.read_in(op) is None:
-        own = ONCE
-      return Parts((own,), mirrored if is_whole(own) else (own,))
+      (layout,) = layouts
+      if isinstance(layout, Partial) and self._frames.read_in(op) is None:
+        layout = ONCE
+      return Parts((layout,), mirrored if is_whole(layout) else (layout,))
     if frames_lib.is_begin_of_round(op):
-      own = layouts[0]
-      return Parts((own, own), (MIRRORED if is_whole(own) else own, MIRRORED))
+      layout = layouts[0]
+      output = MIRRORED if is_whole(layout) else layout
+      return Parts((layout, layout), (output, MIRRORED))
     if op.type == "StackPopV2":
       pushed = self._shapes.pushed(op)
-      own = ONCE if pushed is None else self.layout(pushed)
-      return Parts(layouts, mirrored if is_whole(own) else (own,))
+      layout = ONCE if pushed is None else self.layout(pushed)
+      return Parts(layouts, mirrored if is_whole(layout) else (layout,))
     if op.type in symbolic_shapes.MEASURES and all(
       self._shapes.value(tensor) is not None for tensor in op.outputs
     ):
       return Parts(layouts, mirrored)
     if op not in self._able or _writes(op):
       return None
-    found = self._by_rule(op, layouts)
-    if found is not None:
-      return found
+    parts = self._by_rule(op, layouts)
+    if parts is not None:
+      return parts
     if op.type in op_types.RANDOM:
       return None  # Parts would draw other numbers.
     if all(map(is_whole, layouts)):
       return Parts(layouts, mirrored)
     return Parts((ONCE,) * len(layouts), mirrored)
 
-  def _list_of(
-    self, op: tf.Operation, elements: Shard, layouts: Sequence[Layout]
-  ) -> Parts | None:
-    """Returns how a list is made of one tensor, with elements in parts."""
-    rule = self._shapes.rule(op)
-    labels = None if rule is None else rule.outputs[0]
-    if rule is None or labels is None or elements.axis >= len(labels):
-      return None
-    label = labels[elements.axis]
-    if label is None or not may_be_split(label):
-      return None
-    return self._along(op, rule, label, elements.partition, layouts)
+  def _is_possible(self, op: tf.Operation, parts: Parts) -> bool:
+    """Whether parts of a region can read tensors in the layouts they need.
 
-  def _is_possible(self, op: tf.Operation, how: Parts) -> bool:
-    """Whether parts of a region can read what they are to read.
-
-    In a loop, no part has what others have. A container never is whole again.
+    In a loop, no part has those of others. A container never is whole again.
     """
     in_loop = self._frames.read_in(op) is not None
-    if in_loop and how.exchanges:
+    if in_loop and parts.exchanges:
       return False
-    for tensor, read in zip(op.inputs, how.reads, strict=True):
-      own = self.layout(tensor)
-      is_same = read == own or isinstance(read, Sizes)
-      if is_whole(own) and isinstance(read, Partial) and read != Partial():
+    for tensor, read in zip(op.inputs, parts.reads, strict=True):
+      layout = self.layout(tensor)
+      is_same = read == layout or isinstance(read, Sizes)
+      if is_whole(layout) and isinstance(read, Partial) and read != Partial():
         return False  # Nothing that others have would change nothing.
-      if is_whole(own) or is_same or frames_lib.is_begin_of_round(op):
+      if is_whole(layout) or is_same or frames_lib.is_begin_of_round(op):
         continue
       if in_loop or self._shapes.is_container(tensor):
         return False
@@ -433,21 +427,21 @@ class Propagation(Layouts):
     partial = frozenset(
       i for i, layout in enumerate(layouts) if isinstance(layout, Partial)
     )
-    made = next((layouts[i] for i in partial), ONCE)
-    is_sum = made == Partial()
-    if not (is_sum or made == Partial(Reduction.MEAN)):
+    output = next((layouts[i] for i in partial), ONCE)
+    is_sum = output == Partial()
+    if not (is_sum or output == Partial(Reduction.MEAN)):
       return None
-    if any(layouts[i] != made for i in partial):
+    if any(layouts[i] != output for i in partial):
       return None
     is_free = op not in self._regions
     for group in rule.linear:
-      # Several sums and what is whole are one sum, not several.
+      # Several sums and whole terms are one sum, not several.
       is_all = partial == group or (
         is_sum and op.type == "AddN" and len(partial) > 1
       )
       if not partial <= group or not (is_all or (is_sum and not is_free)):
         continue
-      # What reads a sum whole needs it anyway.
+      # A reader of the whole sum needs it anyway.
       names = [op.inputs[i].name for i in partial]
       if is_free and any(self._num_readers[name] > 1 for name in names):
         continue
@@ -457,18 +451,18 @@ class Propagation(Layouts):
         is_whole(layouts[i]) for i in range(len(layouts)) if i not in partial
       ):
         reads = (
-          made if i in group else layout for i, layout in enumerate(layouts)
+          output if i in group else layout for i, layout in enumerate(layouts)
         )
-        return Parts(tuple(reads), (made,) * len(op.outputs))
+        return Parts(tuple(reads), (output,) * len(op.outputs))
     return None
 
   def _repeats(self, op: tf.Operation, partial: Iterable[int]) -> bool:
     """Whether an op makes more than it reads of a sum: that is added before."""
     sizes = [self._num_elements(op.inputs[i]) for i in partial]
-    made = self._num_elements(op.outputs[0])
-    if made is None:
+    size = self._num_elements(op.outputs[0])
+    if size is None:
       return False
-    times = [polynomials.quotient(made, x) if x else None for x in sizes]
+    times = [polynomials.quotient(size, x) if x else None for x in sizes]
     return None not in times and 1 not in times
 
   def _num_nominal(self, tensor: tf.Tensor) -> int:
@@ -494,19 +488,19 @@ class Propagation(Layouts):
     """
     best: tuple[tuple[int, int], Parts] | None = None
     for label, partition in self._candidates(op, rule, layouts).items():
-      found = self._along(op, rule, label, partition, layouts)
-      if found is None:
+      parts = self._along(op, rule, label, partition, layouts)
+      if parts is None:
         continue
       joined = [
         self._num_nominal(tensor)
         for tensor, layout, read in zip(
-          op.inputs, layouts, found.reads, strict=True
+          op.inputs, layouts, parts.reads, strict=True
         )
         if isinstance(layout, Shard) and read != layout
       ]
       joins = len(joined), sum(joined)
       if best is None or joins < best[0]:
-        best = joins, found
+        best = joins, parts
     return None if best is None else best[1]
 
   def _start(
@@ -518,45 +512,45 @@ class Propagation(Layouts):
     worth it to split rows of examples that were made once, as after a sort.
     """
     for label, partition in self._beginnings(op, rule):
-      found = None
+      parts = None
       if may_be_split(label):
-        found = self._along(op, rule, label, partition, layouts)
-      if found is not None:
-        return found
+        parts = self._along(op, rule, label, partition, layouts)
+      if parts is not None:
+        return parts
     return None
 
   def _beginnings(
     self, op: tf.Operation, rule: Rule
   ) -> Iterator[tuple[Label, Partition]]:
     """Yields labels along which an op may begin to be split."""
-    for index, how in enumerate(rule.inputs):
-      if isinstance(how, SizesOf):
-        labels = rule.outputs[how.output] or ()
-        shape = self._shapes.shape(op.outputs[how.output]) or ()
+    for index, read in enumerate(rule.inputs):
+      if isinstance(read, SizesOf):
+        labels = rule.outputs[read.output] or ()
+        shape = self._shapes.shape(op.outputs[read.output]) or ()
         sizes = dict(zip(labels, shape, strict=False))
         begins = self._draws if op.type in op_types.RANDOM else self._starts
-        found = {label: begins(x) for label, x in sizes.items()}
+        partitions = {label: begins(x) for label, x in sizes.items()}
       elif rule.labels(index) and op.type in _WORTH_SPLITTING:
         rows = rule.labels(index)[0]
-        found = {rows: self._rows(op.inputs[index])}
+        partitions = {rows: self._rows(op.inputs[index])}
       else:
         continue
-      for label, partition in found.items():
+      for label, partition in partitions.items():
         if label is not None and partition is not None:
           yield label, partition
 
   def _candidates(
     self, op: tf.Operation, rule: Rule, layouts: Sequence[Layout]
   ) -> dict[Label, Partition]:
-    """Returns labels along which inputs are split, and into what."""
-    found: dict[Label, Partition] = {}
+    """Returns labels along which inputs are split, with the partitions."""
+    partitions: dict[Label, Partition] = {}
     for index, layout in enumerate(layouts):
       labels = rule.labels(index)
       if isinstance(layout, Shard) and layout.axis < len(labels):
         label = labels[layout.axis]
         if label is not None and may_be_split(label):
-          found.setdefault(label, layout.partition)
-    return found
+          partitions.setdefault(label, layout.partition)
+    return partitions
 
   def _along(
     self,
@@ -569,24 +563,24 @@ class Propagation(Layouts):
     """Returns an op in parts along a label; None if they do not make the op."""
     if rule.nonempty and partition.has_empty:
       return None
-    given = rule.exchanged.get(label)
-    if given is not None and not (
+    number = rule.exchanged.get(label)
+    if number is not None and not (
       label in self._exchanged | self._alone
-      and isinstance(layouts[given], Shard)
+      and isinstance(layouts[number], Shard)
     ):
       return None
     outputs: list[Layout] = []
     for index in range(len(op.outputs)):
-      made = self._made(op, rule, label, partition, index)
-      if made is None:
+      output = self._output(op, rule, label, partition, index)
+      if output is None:
         return None
-      outputs.append(made)
+      outputs.append(output)
     reads: list[Read] = []
-    for index, how in enumerate(rule.inputs):
+    for index, operand in enumerate(rule.inputs):
       read: Read | None = ONCE
-      if isinstance(how, SizesOf):
-        read = self._sizes(op.inputs[index], how, outputs[how.output])
-      elif self._is_own(rule, label, index, layouts[index]):
+      if isinstance(operand, SizesOf):
+        read = self._sizes(op.inputs[index], operand, outputs[operand.output])
+      elif self._is_local(rule, label, index, layouts[index]):
         read = layouts[index]
       elif label in rule.labels(index):
         axis = rule.labels(index).index(label)
@@ -614,10 +608,10 @@ class Propagation(Layouts):
     counted = None
     if rule.places is not None and rule.places[1] == label:
       index, _, size = rule.places
-      own = partition.of(size)
-      if own is None or op in self._regions:
+      places = partition.of(size)
+      if places is None or op in self._regions:
         return None
-      counted = index, own
+      counted = index, places
     owned = None
     if rule.owned is not None and rule.owned[1] == label:
       is_known = all(isinstance(x, int) for x in partition.parts)
@@ -627,27 +621,27 @@ class Propagation(Layouts):
     exchanges = label in rule.exchanged and label in self._exchanged
     return Parts(tuple(reads), tuple(outputs), exchanges, counted, owned)
 
-  def _is_own(
+  def _is_local(
     self, rule: Rule, label: Label, index: int, layout: Layout
   ) -> bool:
-    """Whether parts read what each has of its own, as their moments are."""
+    """Whether parts read local tensors, as their moments are."""
     is_alone = label in rule.exchanged and label in self._alone
-    is_own = is_alone or isinstance(rule.inputs[index], Own)
-    return is_own and layout == Partial(Reduction.MEAN)
+    is_local = is_alone or isinstance(rule.inputs[index], Local)
+    return is_local and layout == Partial(Reduction.MEAN)
 
-  def _sizes(self, tensor: tf.Tensor, how: SizesOf, made: Layout) -> Read:
-    """Returns what parts read of an input that has the sizes of an output."""
-    entry = how.entry(made.axis) if isinstance(made, Shard) else None
+  def _sizes(self, tensor: tf.Tensor, sizes: SizesOf, output: Layout) -> Read:
+    """Returns the read of an input that has the sizes of an output."""
+    entry = sizes.entry(output.axis) if isinstance(output, Shard) else None
     value = self._shapes.value(tensor)
-    if entry is None or not isinstance(made, Shard):
+    if entry is None or not isinstance(output, Shard):
       return ONCE
     if value is None or entry >= value.size:
       return ONCE  # It says nothing of elements, or that they are lists.
     if not value.ndim and value[()] == -1:
       return ONCE
-    return Sizes(entry, made.partition)
+    return Sizes(entry, output.partition)
 
-  def _made(
+  def _output(
     self,
     op: tf.Operation,
     rule: Rule,
@@ -659,8 +653,9 @@ class Propagation(Layouts):
     tensor, labels = op.outputs[index], rule.outputs[index]
     if labels is not None and label in labels:
       axis, shape = labels.index(label), self._shapes.shape(tensor)
-      own = partition if shape is None else _own(rule, partition, shape[axis])
-      return None if own is None else Shard(axis, own)
+      size = partition.whole if shape is None else shape[axis]
+      part = _scaled(rule, partition, size)
+      return None if part is None else Shard(axis, part)
     if rule.is_alike:
       return MIRRORED
     is_read = tensor.consumers() or tensor.name in self._fetched
@@ -668,7 +663,7 @@ class Propagation(Layouts):
       return Partial(rule.reduction or Reduction.SUM)
     if not is_read or label in rule.exchanged:
       return ONCE
-    if index in rule.own:
+    if index in rule.local:
       return Partial(Reduction.MEAN)
     if labels is None or rule.reduction is None or is_repeated(label):
       return None
@@ -696,7 +691,7 @@ def is_without_state(op: tf.Operation) -> bool:
 
 
 def _writes(op: tf.Operation) -> bool:
-  """Whether an op writes a variable; nobody else sees what it keeps."""
+  """Whether an op writes a variable; a container's writes nobody else sees."""
   is_keeper = op.type in control_flow.KEEPERS
   return not is_keeper and bool(variables.written_states(op))
 
@@ -714,7 +709,7 @@ _WORTH_SPLITTING = frozenset(
     "ResourceGather",
   ]
 )
-# What dimensions have of which nothing is known, to compare tensors.
+# The size of dimensions of which nothing is known, to compare tensors.
 _NOMINAL = 32
 _SCATTERS = frozenset(["ScatterNd", "UnsortedSegmentSum"])
 _READS = frozenset(
@@ -722,27 +717,27 @@ _READS = frozenset(
 )
 
 
-def _own(rule: Rule, partition: Partition, size: Size) -> Partition | None:
+def _scaled(rule: Rule, partition: Partition, size: Size) -> Partition | None:
   """Returns the partition of a dimension with the label of another one."""
-  found = partition.of(size)
-  if found is None and not rule.is_proportional:
+  same = partition.of(size)
+  if same is None and not rule.is_proportional:
     # It is the same size, by another name.
     both = isinstance(size, int) and isinstance(partition.whole, int)
     return None if both else partition
-  return found
+  return same
 
 
 def _shard(
   rule: Rule, label: Label, partition: Partition, axis: int, size: Size
 ) -> Read | None:
-  """Returns what parts read of a tensor that is not split along a label."""
+  """Returns the read of a tensor that is not split along a label."""
   if is_repeated(label):
     if size == 1:
       return ONCE
     if not isinstance(size, int) and partition.of(size) is None:
       return Repeated(Shard(axis, partition))
-  own = _own(rule, partition, size)
-  return None if own is None else Shard(axis, own)
+  part = _scaled(rule, partition, size)
+  return None if part is None else Shard(axis, part)
 
 
 def _is_uneven(one: Partition, other: Partition) -> bool:

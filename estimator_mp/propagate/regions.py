@@ -1,8 +1,8 @@
-"""Regions: loops, and what keeps tensors of their rounds, as a whole.
+"""Regions: loops with the containers of their rounds' tensors, as a whole.
 
 A loop is executed in parts as a whole or not at all: each part goes around it
-by itself. So is the loop of its gradient, which reads what the rounds of the
-first have pushed on stacks and lists: these hold tensors of parts, which cannot
+by itself. So is the loop of its gradient, which reads the stacks and lists that
+the rounds of the first have filled: these hold tensors of parts, which cannot
 be put together before they are taken out again.
 """
 

@@ -63,12 +63,12 @@ def used_at_once(
   Args:
     ops: Ops; a call of functions may use some of its variables each by itself.
   """
-  found = [
+  states = [
     [variables.variable_of(x) for x in op.inputs if op_types.is_resource(x)]
     for op in ops
     if not op_types.is_call(op)
   ]
-  return [used for used in found if len(used) > 1]
+  return [used for used in states if len(used) > 1]
 
 
 def with_slots(
@@ -79,23 +79,23 @@ def with_slots(
 
   Args:
     splits: How variables are split, by their ops.
-    together: What ops of a step use, of `used_at_once`.
+    together: The states that each op uses, of `used_at_once`.
   """
-  found = dict(splits)
+  of_all = dict(splits)
   is_new = True
   while is_new:
     is_new = False
     for used in together:
-      known = [found[x] for x in used if x in found]
+      known = [of_all[x] for x in used if x in of_all]
       if not known:
         continue
       shape = tf.TensorShape(used[0].get_attr("shape"))
       for other in used:
-        is_variable = other.type == "VarHandleOp" and other not in found
+        is_variable = other.type == "VarHandleOp" and other not in of_all
         if is_variable and tf.TensorShape(other.get_attr("shape")) == shape:
-          found[other] = known[0]
+          of_all[other] = known[0]
           is_new = True
-  return found
+  return of_all
 
 
 def even_sizes(size: int, num_parts: int, multiple: int = 1) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from estimator_mp.rules.rule import (
   Input,
   Labels,
-  Own,
+  Local,
   Reduction,
   Rule,
   SizesOf,
@@ -329,7 +329,7 @@ def _batch_norm(op: tf.Operation, shapes: Shapes) -> Rule | None:
     (labels, vector, vector, vector, vector, *reserved),
     Reduction.MEAN,
     exchanged={"n": 0},
-    own=frozenset(range(5, len(op.outputs))),
+    local=frozenset(range(5, len(op.outputs))),
   )
 
 
@@ -347,7 +347,7 @@ def _batch_norm_grad(op: tf.Operation, shapes: Shapes) -> Rule | None:
   if labels is None:
     return None
   vector: Labels = ("c",)
-  reserved = [Own()] * (len(op.inputs) - 5)
+  reserved = [Local()] * (len(op.inputs) - 5)
   return Rule(
     (labels, labels, vector, vector, vector, *reserved),
     (labels, vector, vector, None, None),

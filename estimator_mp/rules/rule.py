@@ -43,7 +43,7 @@ class Whole:
 
 
 @dataclasses.dataclass(frozen=True)
-class Own:
+class Local:
   """An input of which each part reads what the same part has made for it."""
 
 
@@ -72,7 +72,7 @@ class SizesOf:
     return next((i for i, own in places if own == dimension), None)
 
 
-Input: TypeAlias = Labels | Whole | Own | SizesOf
+Input: TypeAlias = Labels | Whole | Local | SizesOf
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,8 +106,8 @@ class Rule:
       have. A part does what is to be done with its own: of what it makes along
       the label, it leaves out places of -1; if it writes, it reads along labels
       "Entries" entries for its own places.
-    own: Outputs of which nothing is known but that each part makes one for
-      itself, which an op reads that has it as its `Own`.
+    local: Outputs of which nothing is known but that each part makes one for
+      itself, which an op reads that has it as its `Local`.
     is_alike: Whether outputs that lack a label are the same for all parts along
       it, such as the length of a list.
     is_tuple: Whether each output is the input of its number, whatever that is.
@@ -127,7 +127,7 @@ class Rule:
   exchanged: Mapping[Label, int] = dataclasses.field(default_factory=dict)
   places: tuple[int, Label, Size] | None = None
   owned: tuple[int, Label] | None = None
-  own: frozenset[int] = frozenset()
+  local: frozenset[int] = frozenset()
   is_alike: bool = False
   is_tuple: bool = False
   attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
