@@ -278,7 +278,6 @@ class Driver:
       pipeline,
       tuple(made.sums),
       mirrors,
-      found.replicas.zero_shards,
       train_op,
       step=found.plan,
     )

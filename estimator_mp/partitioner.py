@@ -497,10 +497,10 @@ class Partitioner:
         batched[tensor.name] = gradient
     return batched
 
-  def _report(self) -> batch_report.Segments:
+  def _report(self) -> batch_report.BatchReport:
     """Returns what the plan says of the batch."""
     step = self.step
-    return finished_report.segments_of(
+    return finished_report.report_of(
       finished_report.PlannedBatch(
         step.ops,
         traversal.ops_run_with(*step.of_examples),
@@ -563,7 +563,7 @@ class Partitioner:
       deferred={op.name: _names(x) for op, x in self._late.late.items()},
       batched=self._plan_batched(mode),
       recomputed={x.name: op.name for x, op in self._recomputed.items()},
-      kept=tuple(sorted(self._kept)),
+      kept_micro_batches=tuple(sorted(self._kept)),
       reshards=tuple(self.reshards),
       segments=self._report() if self.has_slices else None,
       splits=self._splits,

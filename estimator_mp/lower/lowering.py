@@ -310,7 +310,7 @@ class Lowering:
           here.setdefault(cell, []).append(add)
     copies = {op: list(slices.copies(op)) for op in passes}
     for op in self._recomputed.keys() & copies.keys():
-      for number in self._plan.kept:
+      for number in self._plan.kept_micro_batches:
         copies[op][span[number]] = None  # It reads kept activations.
     done = {op: x for op, x in passes.items() if any(copies[op])}
     ordering.order_cells(
@@ -332,7 +332,7 @@ class Lowering:
       for op, original in self._recomputed.items()
       if original in self._layouts.parts  # Fewer ops read it now.
       for span in self._plan.slices
-      for number in self._plan.kept
+      for number in self._plan.kept_micro_batches
     }
 
   # Cuts of inputs, and lookups.

@@ -79,11 +79,6 @@ class Replicas:
       for variable, handles in self._mirrored().items()
     }
 
-  @property
-  def zero_shards(self) -> dict[str, int]:
-    """The replica that updates each variable, by the name of its op."""
-    return {variable.name: shard for variable, shard in self._shards.items()}
-
   def spread(self, variables: Iterable[tf.Operation]) -> None:
     """Enters variables that are there once, on whichever replica's device.
 

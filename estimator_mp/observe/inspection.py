@@ -19,7 +19,7 @@ from estimator_mp.graph import shapes
 from estimator_mp.placement import costs, evenness
 from estimator_mp.placement.forward_graph import ForwardGraph
 from estimator_mp.plan import sharding_plan
-from estimator_mp.plan.batch_report import Segments
+from estimator_mp.plan.batch_report import BatchReport
 from estimator_mp.plan.gradient_sums import TO_EACH, TO_ONE, GradientSum
 from estimator_mp.plan.split_plan import SplitPlan
 
@@ -136,7 +136,7 @@ class Inspection:
   boundaries: tuple[Boundary, ...]
   replicas: InspectedReplicas | None = None
   splits: SplitPlan | None = None
-  segments: Segments | None = None
+  segments: BatchReport | None = None
 
   @property
   def title(self) -> str:

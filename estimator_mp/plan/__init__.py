@@ -1,4 +1,4 @@
-"""Plans: decisions as data, and what finds them; nothing here edits a graph.
+"""Plans: decisions as data, and their planners; nothing here edits a graph.
 
 In: the graph of a step and a configuration. Out: the stages of ops, how
 variables are split, the order of cells, `step_plan.StepPlan`, and reports.

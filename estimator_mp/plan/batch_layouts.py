@@ -1,7 +1,7 @@
 """The layouts of a step over slices of its batch.
 
-Inputs are the roots of the propagation. What is done with gradients, such as to
-clip them, is done with their sums, and so is no part of slices.
+Inputs are the roots of the propagation. Ops on gradients, such as clipping,
+read their sums, and so are no part of slices.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-  """What a user says of slices.
+  """The user's options for slices.
 
   Attributes:
     is_per_example: Whether an op computes each example by itself.
@@ -43,7 +43,7 @@ def over_slices(step: StepGraph, options: Options) -> Propagation:
 
   Args:
     step: The graph of the step.
-    options: What a user says of slices.
+    options: The user's options for slices.
   """
 
   def may_be_in_parts(op: tf.Operation) -> bool:
@@ -67,8 +67,8 @@ def propagate(
 
   Args:
     step: The graph of the step.
-    options: What a user says of slices.
-    able: What slices may execute each for itself, if its rule says so.
+    options: The user's options for slices.
+    able: Ops that slices may execute each for itself, if their rules say so.
   """
   shapes = step.shapes
   partition = Partition(shapes.num_examples, (polynomials.symbol(SLICE),))
@@ -86,11 +86,11 @@ def propagate(
 
   roots = {x.value.name: Shard(x.axis, partition) for x in step.dense}
   for op in step.ops:
-    # Slices are cut of what is there then.
+    # Slices are cut of its value, fed or not.
     if _may_be_fed(step, op):
-      own = rows(op.outputs[0])
-      if own is not None:
-        roots[op.outputs[0].name] = Shard(0, own)
+      split = rows(op.outputs[0])
+      if split is not None:
+        roots[op.outputs[0].name] = Shard(0, split)
   layouts = Propagation(
     shapes,
     roots,

@@ -1,9 +1,9 @@
 """Report of the batch plan: segments, work in parts, and bytes.
 
     one segment      no slice of the batch waits for another
-    several          what ends each of them, and what would help
+    several          the op that ends each of them, and the option that helps
 
-All of it is computed from what was decided, as plain data; no session runs.
+All of it is computed from decisions, as plain data; no session runs.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ _IF_PER_EXAMPLE = "per_example=[{}] if it computes each example by itself"
 
 
 class Why(enum.Enum):
-  """Why slices wait at an op; the text says what would help."""
+  """Why slices wait at an op; the text names the option that helps."""
 
   MOMENTS = (
     "slices exchange the moments of their examples; "
@@ -58,7 +58,7 @@ class Why(enum.Enum):
 
 
 class Where(enum.Enum):
-  """Where an op is executed; the text says what that means."""
+  """Where an op is executed; the text puts it in words."""
 
   BEFORE = "is executed once, before slices begin"
   BETWEEN = "ends a segment"
@@ -101,7 +101,7 @@ class ExecutedOnce:
 
   @property
   def help(self) -> str:
-    """The reason, or what it means, in words."""
+    """The reason, or its consequence, in words."""
     if self.where is Where.BEFORE:
       return "slices do not share its work, but none waits for another"
     return self.reason
@@ -136,8 +136,8 @@ class Moved:
 
 
 @dataclasses.dataclass(frozen=True)
-class Segments:
-  """How slices of the batch wait for each other, and what they are sent.
+class BatchReport:
+  """How slices of the batch wait for each other, and the bytes they are sent.
 
   Attributes:
     count: How many segments there are; with one, no slice waits for another.
@@ -173,10 +173,10 @@ class Segments:
   @property
   def fallbacks(self) -> list[ExecutedOnce]:
     """The ops that are executed once for want of a rule."""
-    found = [x for x in self.once if x.is_fallback]
-    if self.stopped_by is not None and self.stopped_by not in found:
-      found.insert(0, self.stopped_by)
-    return found
+    fallbacks = [x for x in self.once if x.is_fallback]
+    if self.stopped_by is not None and self.stopped_by not in fallbacks:
+      fallbacks.insert(0, self.stopped_by)
+    return fallbacks
 
   def warning(self) -> str:
     """Returns a line if most of the work is executed once, or ""."""
@@ -241,35 +241,35 @@ class Segments:
     return "\n".join(self.lines())
 
 
-def check(segments: Segments, fallback: str) -> None:
+def check(report: BatchReport, fallback: str) -> None:
   """Raises if an op is executed once that may not be.
 
   Args:
-    segments: The planned segments.
+    report: The report of the plan.
     fallback: As in `ShardingOptions`.
 
   Raises:
     ValueError: If there is such an op, and fallback is "error".
   """
-  found = segments.fallbacks
-  if fallback != "error" or not found:
+  once = report.fallbacks
+  if fallback != "error" or not once:
     return
-  names = ", ".join(f"{x.name!r} ({x.type})" for x in found[:_MOST])
-  if len(found) == 1:
-    ends = ", and ends a segment" if found[0].where is Where.BETWEEN else ""
-    on = "before slices begin" if found[0].where is Where.BEFORE else _JOINED
-    what = f"{names} is executed once, {on}{ends}"
+  names = ", ".join(f"{x.name!r} ({x.type})" for x in once[:_MOST])
+  if len(once) == 1:
+    ends = ", and ends a segment" if once[0].where is Where.BETWEEN else ""
+    on = "before slices begin" if once[0].where is Where.BEFORE else _JOINED
+    fact = f"{names} is executed once, {on}{ends}"
     words = "if it computes each example by itself"
   else:
-    more = len(found) - _MOST
+    more = len(once) - _MOST
     names += f" and {more} more" if more > 0 else ""
-    what = f"{len(found)} ops are executed once, {_JOINED}: {names}"
+    fact = f"{len(once)} ops are executed once, {_JOINED}: {names}"
     words = "for those that compute each example by itself"
-  said = ", ".join(x.expression for x in found if x.why.can_be_said)
-  fix = f"per_example=[{said}] {words}, or " if said else ""
-  sizes = _SET_SIZES if any(x.why is Why.SIZES for x in found) else ""
+  expressions = ", ".join(x.expression for x in once if x.why.can_be_said)
+  fix = f"per_example=[{expressions}] {words}, or " if expressions else ""
+  sizes = _SET_SIZES if any(x.why is Why.SIZES for x in once) else ""
   raise ValueError(
-    f'fallback="error", but {what}; {sizes}use {fix}fallback="allow"'
+    f'fallback="error", but {fact}; {sizes}use {fix}fallback="allow"'
   )
 
 
@@ -305,18 +305,18 @@ def flops(
     ops: Forward ops of the plain graph.
     in_parts: Those that are executed in parts.
   """
-  # No shape is inferred of what Python returns, nor what it computes.
+  # Neither shapes nor costs are inferred of Python code.
   of_python = [op for op in ops if op.type in op_types.CALLS_PYTHON]
   known = costs.op_costs([op for op in ops if op not in of_python])
-  found = {op: cost.flops for op, cost in known.items()}
+  by_op = {op: cost.flops for op, cost in known.items()}
   for op in of_python:
-    found[op] = sum(shapes.num_elements(x.shape) for x in op.outputs)
-  found = {
+    by_op[op] = sum(shapes.num_elements(x.shape) for x in op.outputs)
+  by_op = {
     op: number
-    for op, number in found.items()
+    for op, number in by_op.items()
     if any(x.dtype.is_floating or x.dtype.is_complex for x in op.outputs)
   }
-  return sum(found.values()), sum(found[op] for op in found if op in in_parts)
+  return sum(by_op.values()), sum(by_op[op] for op in by_op if op in in_parts)
 
 
 def once_on_activations(

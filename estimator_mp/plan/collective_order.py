@@ -10,8 +10,8 @@ would be enough, no edge of a graph can say.
 
 NCCL needs this: its kernels wait on the device, one after the other. TensorFlow
 runs its own collectives on CPUs in threads that it makes as they are needed: on
-TensorFlow 2.15.1 and 2.21.0 no run without the order was seen to hang. What
-does hang there is two devices with orders that contradict each other.
+TensorFlow 2.15.1 and 2.21.0 no run without the order was seen to hang. Two
+devices with orders that contradict each other do hang there.
 """
 
 from collections.abc import Sequence
@@ -35,15 +35,15 @@ def collectives_of(graph: tf.Graph) -> list[tuple[tf.Operation, ...]]:
   Raises:
     ValueError: If an op has no group key that the graph knows.
   """
-  found: dict[tuple[Any, ...], list[tf.Operation]] = {}
+  by_identity: dict[tuple[Any, ...], list[tf.Operation]] = {}
   for op in graph.get_operations():
     if op.type in op_types.COLLECTIVES:
-      found.setdefault(_identity(op), []).append(op)
-  return [tuple(members) for members in found.values()]
+      by_identity.setdefault(_identity(op), []).append(op)
+  return [tuple(members) for members in by_identity.values()]
 
 
 def _identity(op: tf.Operation) -> tuple[Any, ...]:
-  """Returns what the ops of one collective have in common."""
+  """Returns the key that the ops of one collective have in common."""
   if op.type == "NcclAllReduce":
     return op.type, op.get_attr("shared_name")
   return op.type, *collective.keys_of(op)
@@ -61,7 +61,7 @@ def waits_of_collectives(
 
   Raises:
     ValueError: If a collective has two ops on a device or one without a device,
-      or if one reads what a later one makes.
+      or if one reads the result of a later one.
   """
   for members in collectives:
     _check_devices(members)
@@ -104,6 +104,7 @@ def _check_order(collectives: Sequence[Sequence[tf.Operation]]) -> None:
       seen.add(op)
       if position.get(op, index) > index:
         raise ValueError(
-          f"collective {index} ({members[0].name}) reads what collective "
-          f"{position[op]} ({op.name}) makes; put the one that is read first"
+          f"collective {index} ({members[0].name}) reads the result of "
+          f"collective {position[op]} ({op.name}); put the one that is read "
+          "first"
         )

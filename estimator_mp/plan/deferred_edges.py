@@ -1,10 +1,10 @@
-"""Deferred edges: what slices do not wait for, and who waits in their place.
+"""Deferred edges: waits that move from slices to later ops.
 
     with tf.control_dependencies(updates_of_moving_averages):
       train_op = optimizer.minimize(loss)
 
-Here each op of the gradients waits for updates that read what all slices have
-made, so none could begin before all slices had passed forward. The time at
+Here each op of the gradients waits for updates that read the results of all
+slices, so none could begin before all slices had passed forward. The time at
 which an op without state is executed does not change its result. So its control
 dependency moves on: to ops that read it and have state, or are executed once.
 """
@@ -24,9 +24,9 @@ class DeferredEdges:
   """Control dependencies of the ops of a step.
 
   Attributes:
-    waits: What each op waits for.
-    late: For ops that do not wait, what is to be over before somebody else
-      sees what they make.
+    waits: The control inputs of each op.
+    late: For ops that do not wait, the ops that are to be over before somebody
+      else sees their results.
   """
 
   waits: ControlEdges
@@ -38,12 +38,12 @@ def plan_waits(
   in_slices: Collection[tf.Operation],
   bound: Collection[tf.Operation],
 ) -> DeferredEdges:
-  """Decides what ops wait for.
+  """Decides the control inputs of ops.
 
   Args:
-    ops: What a step runs, each op after those that it reads or waits for.
+    ops: The ops of a step, each after those that it reads or waits for.
     in_slices: Those that each slice has, and that something waits for.
-    bound: Those that keep what they wait for, as it says whether they are
+    bound: Those that keep their control inputs, which say whether they are
       executed: in branches and loops.
   """
   needed = set(traversal.ancestors(in_slices, ops))
@@ -53,17 +53,17 @@ def plan_waits(
   # Nothing has to wait for an op without side effects.
   effective: set[tf.Operation] = set()
   for op in ops:
-    own = traversal.control_inputs(op)
-    sources = [*traversal.inputs(op), *own]
+    awaited = traversal.control_inputs(op)
+    sources = [*traversal.inputs(op), *awaited]
     if _has_effect(op) or not effective.isdisjoint(sources):
       effective.add(op)
     inherited = dict.fromkeys(
       x for source in sources for x in late.get(source, ())
     )
-    # What is executed once for all slices waits for none of them either.
+    # An op that is executed once for all slices waits for none of them either.
     is_once = op not in in_slices
-    dropped = [x for x in own if x in after or (is_once and x in in_slices)]
-    # What is inside of a loop, or a branch, never waits for what is outside.
+    dropped = [x for x in awaited if x in after or (is_once and x in in_slices)]
+    # An op in a loop, or a branch, never waits for ops outside.
     is_entry = op.type in op_types.ENTERS or op.type in op_types.SWITCHES
     is_free = op in needed and op not in bound and not is_entry
     if is_free and _is_without_state(op):
@@ -71,9 +71,9 @@ def plan_waits(
       if behind:
         late[op] = tuple(dict.fromkeys(behind))
       if dropped:
-        waits.keep(op, [x for x in own if x not in dropped])
+        waits.keep(op, [x for x in awaited if x not in dropped])
     elif inherited:
-      waits.keep(op, dict.fromkeys([*own, *inherited]))
+      waits.keep(op, dict.fromkeys([*awaited, *inherited]))
     if is_once and any(x in in_slices or x in after for x in waits.sources(op)):
       after.add(op)
   return DeferredEdges(waits, late)

@@ -10,9 +10,9 @@ from estimator_mp.graph import op_types, traversal
 from estimator_mp.graph.control_edges import ControlEdges
 from estimator_mp.plan import batch_report, slice_passes
 from estimator_mp.plan.batch_report import (
+  BatchReport,
   ExecutedOnce,
   Moved,
-  Segments,
   Where,
   Why,
 )
@@ -28,10 +28,10 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class PlannedBatch:
-  """What is decided of a batch.
+  """The plan of a batch.
 
   Attributes:
-    ops: What a step runs, each op after those that it reads.
+    ops: The ops of a step, each after those that it reads.
     inputs: Those that make features and labels.
     results: The ops of the loss, or else of predictions.
     depends: Ops that depend on the batch.
@@ -39,8 +39,8 @@ class PlannedBatch:
     backward: Those that come after the forward pass.
     shapes: The sizes of tensors.
     layouts: How ops are executed over slices.
-    reshards: What is cut, joined and summed.
-    control: What ops wait for.
+    reshards: The tensors that are cut, joined and summed.
+    control: The control inputs of ops.
     num_segments: How many segments there are: one more than slices wait for
       each other.
     num_slices: How many slices there are.
@@ -88,11 +88,11 @@ class PlannedBatch:
     )
 
 
-def segments_of(batch: PlannedBatch) -> Segments:
-  """Returns what the plan says of the batch.
+def report_of(batch: PlannedBatch) -> BatchReport:
+  """Returns the report of a batch.
 
   Args:
-    batch: What is decided.
+    batch: Its plan.
   """
   forward = [
     op
@@ -116,7 +116,7 @@ def segments_of(batch: PlannedBatch) -> Segments:
     if x.kind is Kind.SLICE
     and traversal.tensor_of_name(graph, x.tensor).op in batch.depends
   ]
-  return Segments(
+  return BatchReport(
     batch.num_segments,
     tuple(_once(batch, once)),
     flops,
@@ -154,7 +154,7 @@ def _stopped_by(
 def _once(
   batch: PlannedBatch, once: Sequence[tf.Operation]
 ) -> Iterable[ExecutedOnce]:
-  """Returns where slices wait, and what is executed once on activations."""
+  """Returns where slices wait, and ops executed once on activations."""
   waiting = [
     op
     for op in batch.ops
@@ -170,15 +170,15 @@ def _once(
   ]
   work = batch_report.once_on_activations(no_sums, batch.results, batch.ops)
   follows = set(of_slices)
-  found: dict[tf.Operation, ExecutedOnce] = {}
+  shown: dict[tf.Operation, ExecutedOnce] = {}
 
   def enter(op: tf.Operation | None, where: Where) -> None:
-    # What comes after one that is named says nothing new.
+    # An op after one that is named says nothing new.
     if (
-      op is None or op in found or not follows.isdisjoint(traversal.inputs(op))
+      op is None or op in shown or not follows.isdisjoint(traversal.inputs(op))
     ):
       return
-    found[op] = ExecutedOnce(op.name, op.type, _why(op, batch), where)
+    shown[op] = ExecutedOnce(op.name, op.type, _why(op, batch), where)
 
   for op in waiting:
     for named in _named(op, batch):
@@ -191,21 +191,21 @@ def _once(
     refuses = batch.layouts.refuses(op)
     if refuses is not None and op in needed:
       named = _forward(refuses, batch) or op
-      found[named] = ExecutedOnce(
+      shown[named] = ExecutedOnce(
         named.name, named.type, Why.FUNCTION, Where.AFTER
       )
-  return [found[op] for op in batch.ops if op in found]
+  return [shown[op] for op in batch.ops if op in shown]
 
 
 def _named(op: tf.Operation, batch: PlannedBatch) -> list[tf.Operation]:
   """Returns the forward ops that are named for one that waits for slices."""
-  how = batch.layouts.parts.get(op)
+  parts = batch.layouts.parts.get(op)
   named = [op]
-  if how is not None and not how.exchanges:
+  if parts is not None and not parts.exchanges:
     # Parts read a sum at once, with nothing between: it is named itself.
     named = [
       tensor.op
-      for tensor, read in zip(op.inputs, how.reads, strict=True)
+      for tensor, read in zip(op.inputs, parts.reads, strict=True)
       if isinstance(batch.layouts.layout(tensor), Partial)
       and read != batch.layouts.layout(tensor)
       and tensor.op not in batch.backward
@@ -215,10 +215,10 @@ def _named(op: tf.Operation, batch: PlannedBatch) -> list[tf.Operation]:
 
 def _forward(op: tf.Operation, batch: PlannedBatch) -> tf.Operation | None:
   """Returns an op, or that whose gradient it is part of."""
-  found: tf.Operation | None = op
-  while found is not None and found in batch.backward:
-    found = graph_reads.differentiated(found)
-  return found
+  forward: tf.Operation | None = op
+  while forward is not None and forward in batch.backward:
+    forward = graph_reads.differentiated(forward)
+  return forward
 
 
 def _why(op: tf.Operation, batch: PlannedBatch) -> Why:
@@ -234,8 +234,8 @@ def why_once(op: tf.Operation, batch: PlannedBatch) -> Why:
   """Returns why an op is executed once, not in parts.
 
   Args:
-    op: The op; it reads what slices have parts of.
-    batch: What is decided.
+    op: The op; it reads tensors that are in parts.
+    batch: The plan of the batch.
   """
   if op.type in op_types.CALLS_PYTHON:
     return Why.PYTHON
@@ -250,7 +250,7 @@ def why_once(op: tf.Operation, batch: PlannedBatch) -> Why:
 
 
 def _joined(batch: PlannedBatch) -> Iterable[Reshard]:
-  """Returns what is joined or summed, but for gradients of variables."""
+  """Returns the joins and sums, but for gradients of variables."""
   of_updates = {
     op.name
     for op in batch.ops

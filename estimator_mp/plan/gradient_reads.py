@@ -1,8 +1,8 @@
-"""Gradient reads: what is to read the gradients of all processes, as data.
+"""Gradient reads: the readers of the gradients of all processes, as data.
 
-Each process has the gradients of its own batch. What model_fn makes of them
-later, an update or a clip, is to read those of all processes. What a further
-gradient is taken of is not: that goes back through the batch of the process.
+Each process has the gradients of its own batch. Later ops of model_fn, an
+update or a clip, are to read those of all processes. An op of which a further
+gradient is taken is not: that goes back through the batch of the process.
 """
 
 import contextlib
@@ -36,8 +36,8 @@ class GradientRead:
 
   Attributes:
     tensor: The gradient; of a sparse one its values, or its indices.
-    is_rows: Whether processes have rows of their own, which are joined; what
-      they have is added up otherwise.
+    is_rows: Whether processes have rows of their own, which are joined;
+      otherwise their gradients are added up.
     readers: Ops, with the numbers of their inputs.
   """
 
@@ -56,7 +56,7 @@ def heard(graph: tf.Graph) -> Iterator[list[Request]]:
   Yields:
     A list that gets them.
   """
-  found: list[Request] = []
+  requests: list[Request] = []
 
   def hear(sources: list[Any], gradients: list[Gradient | None]) -> None:
     of_variables = [
@@ -65,18 +65,18 @@ def heard(graph: tf.Graph) -> Iterator[list[Request]]:
       if gradient is not None
       and op_types.is_variable(getattr(source, "handle", source).op)
     ]
-    found.append(Request(of_variables, graph_reads.num_ops(graph)))
+    requests.append(Request(of_variables, graph_reads.num_ops(graph)))
 
   with gradient_requests.observed(graph, hear):
-    yield found
+    yield requests
 
 
 def find(graph: tf.Graph, requests: Sequence[Request]) -> list[GradientRead]:
-  """Finds what is to read the gradients of all processes.
+  """Finds the ops that are to read the gradients of all processes.
 
   Args:
     graph: The finished graph.
-    requests: What was asked for in it, in order.
+    requests: The requests for gradients in it, in order.
 
   Returns:
     The tensors of gradients of variables that have such readers, each once.
@@ -84,7 +84,7 @@ def find(graph: tf.Graph, requests: Sequence[Request]) -> list[GradientRead]:
   Raises:
     ValueError: If one of them is inside of a loop.
   """
-  found: dict[str, GradientRead] = {}
+  reads: dict[str, GradientRead] = {}
   for request in requests:
     later = graph_reads.ops_after(graph, request.num_ops)
     of_gradients = {op for op in later if graph_reads.is_of_gradient(op)}
@@ -93,8 +93,8 @@ def find(graph: tf.Graph, requests: Sequence[Request]) -> list[GradientRead]:
     for gradient in request.gradients:
       for read in _reads(gradient, may_read):
         _check_no_loop(read.tensor)
-        found.setdefault(read.tensor.name, read)
-  return [*found.values()]
+        reads.setdefault(read.tensor.name, read)
+  return [*reads.values()]
 
 
 def _reads(

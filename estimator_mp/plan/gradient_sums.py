@@ -1,12 +1,12 @@
 """Gradient sums: how replicas sum the gradients of a round, as data.
 
     gradients of a round        g0 dense   g1 dense   g2 rows   g3 dense, large
-    what is summed at once      [g1 g0]               [g2]      [g3]
+    buckets                     [g1 g0]               [g2]      [g3]
     by                          copy                  to_each   ring
 
-Decided here, from plain descriptions and the configuration: what is summed at
-once, where the sum goes, by which algorithm, and what is sent. `lower` makes
-the ops of it, and `observe` words it.
+Plain descriptions and the configuration decide here which gradients are summed
+at once, where the sum goes, by which algorithm, and the bytes sent. `lower`
+makes the ops of it, and `observe` words it.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from estimator_mp.graph import gradient as gradient_lib
 import tensorflow as tf
 
 # Besides the all-reduce algorithms: each device sends its own part to all
-# others and adds what it gets, or one device gets all parts.
+# others and adds the parts it gets, or one device gets all parts.
 TO_EACH = "to_each"
 TO_ONE = "to_owner"
 
@@ -104,7 +104,7 @@ class GradientSum:
     return dataclasses.replace(self, num_bytes=num_bytes, links=links)
 
   def to_dict(self) -> dict[str, Any]:
-    """Returns what people ask about, for JSON."""
+    """Returns the fields that people ask about, for JSON."""
     return {
       "variables": list(self.variables),
       "devices": list(self.devices),
@@ -177,7 +177,7 @@ def plan_sums(
   Raises:
     ValueError: If options are out of their range.
   """
-  found: list[GradientSum] = []
+  sums: list[GradientSum] = []
   for_each: dict[tuple[str, ...], list[int]] = {}
   for index, gradient in enumerate(gradients):
     # A constant gradient is there once, in replica 0.
@@ -186,10 +186,10 @@ def plan_sums(
       for_each.setdefault(gradient.devices, []).append(index)
     else:
       receiver = gradient.receiver or 0
-      found.append(_sum_of_one(index, gradient, receiver, TO_ONE))
+      sums.append(_sum_of_one(index, gradient, receiver, TO_ONE))
   for indices in for_each.values():
-    found += _sums_for_each(indices, gradients, config)
-  return tuple(found)
+    sums += _sums_for_each(indices, gradients, config)
+  return tuple(sums)
 
 
 def _sum_of_one(
@@ -268,30 +268,30 @@ def _algorithm(
 
 
 def _links(
-  found: GradientSum, num_bytes: int
+  planned: GradientSum, num_bytes: int
 ) -> Mapping[tuple[str, str], int] | None:
-  """Returns what devices send each other, in bytes.
+  """Returns the bytes that devices send each other.
 
   Args:
-    found: The sum.
+    planned: The sum.
     num_bytes: The bytes that one replica has.
   """
-  devices = found.devices
-  if found.receiver is not None:
-    receiver = devices[found.receiver]
+  devices = planned.devices
+  if planned.receiver is not None:
+    receiver = devices[planned.receiver]
     return {(x, receiver): num_bytes for x in devices if x != receiver}
-  dtype = found.bucket.dtype
+  dtype = planned.bucket.dtype
   count, itemsize = num_bytes // dtype.size, dtype.size
   # Only floating-point numbers are compressed.
-  compression = found.compression if dtype.is_floating else "none"
+  compression = planned.compression if dtype.is_floating else "none"
   if compression in sharding_options.HALF_PRECISIONS:
     itemsize = min(itemsize, 2)
   elif compression == "top_k":
-    count = max(1, round(found.top_k_fraction * count))
+    count = max(1, round(planned.top_k_fraction * count))
     itemsize += _INDEX_BYTES
-  if found.algorithm == TO_EACH:
+  if planned.algorithm == TO_EACH:
     links = itertools.permutations(devices, 2)
     return dict.fromkeys(links, count * itemsize)
-  if ALGORITHMS[found.algorithm].is_sent_by_op:
+  if ALGORITHMS[planned.algorithm].is_sent_by_op:
     return None
-  return dict(all_reduce.traffic(found.algorithm, count, itemsize, devices))
+  return dict(all_reduce.traffic(planned.algorithm, count, itemsize, devices))

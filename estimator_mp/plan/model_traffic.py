@@ -43,7 +43,7 @@ _NUMBERS_OF_SOFTMAX, _NUMBERS_OF_LOSS = 3, 4
 
 
 class Traffic:
-  """What is sent between the devices of a model axis in a training step."""
+  """The tensors sent between devices of a model axis in a training step."""
 
   def __init__(
     self,
@@ -69,51 +69,51 @@ class Traffic:
     self._sizes = sizes
     self._backward = backward
     self._sent: dict[tuple[str, str], Sent] = {}
-    # What is computed several times TensorFlow computes, and sends, once.
+    # TensorFlow computes equal ops, and sends their results, once.
     self._same = same_ops.SameOps()
     self._seen: set[Hashable] = set()
 
   @property
   def sent(self) -> tuple[Sent, ...]:
-    """What is sent, each tensor once for each kind of communication."""
+    """The traffic, each tensor once for each kind of communication."""
     return tuple(self._sent.values())
 
   def add(self, ops: Iterable[tf.Operation]) -> None:
-    """Adds what ops read.
+    """Adds the traffic of ops.
 
     Args:
       ops: Those of a step.
     """
     for op in ops:
-      how = self._layouts.parts.get(op)
+      parts = self._layouts.parts.get(op)
       table = self._layouts.layout(op.inputs[0]) if op.inputs else ONCE
-      of_rows = exchanged_rows(op, how, table, self._shapes)
+      of_rows = exchanged_rows(op, parts, table, self._shapes)
       if of_rows:
         tensor = op.outputs[0] if op.outputs else of_rows[0]
         num_bytes = bytes_of_rows(of_rows, table, self._sizes)
         self._enter(EXCHANGE, tensor, op, num_bytes)
         continue
       reads: Sequence[Read | None] = [None] * len(op.inputs)
-      if how is not None:
-        reads = how.reads
+      if parts is not None:
+        reads = parts.reads
       if op.type not in MEASURES:
         for tensor, read in zip(op.inputs, reads, strict=True):
           if may_be_sent(tensor, self._shapes):
             self._read(op, tensor, read)
-      if how is not None and how.exchanges:
-        own = self._layouts.layout(op.inputs[0])
+      if parts is not None and parts.exchanges:
+        layout = self._layouts.layout(op.inputs[0])
         num_bytes = exchanged_bytes(
-          op, own, self._shapes, self._sizes, self._count
+          op, layout, self._shapes, self._sizes, self._count
         )
         self._enter(EXCHANGE, op.outputs[0], op, num_bytes)
 
   def _read(
     self, op: tf.Operation, tensor: tf.Tensor, read: Read | None
   ) -> None:
-    """Adds what an op reads; of None it is all, on the first device."""
-    own = self._layouts.layout(tensor)
+    """Adds the read of an op; None reads all, on the first device."""
+    layout = self._layouts.layout(tensor)
     size = self._sizes.get(tensor.name, 0)
-    sent = moves(tensor, own, read, size, self._count)
+    sent = moves(tensor, layout, read, size, self._count)
     for kind, num_bytes in sent.items():
       if kind == BROADCAST and self._is_there(tensor):
         continue
@@ -123,7 +123,7 @@ class Traffic:
         self.gathers.append(Gather(tensor.name, op.name, op.type))
 
   def _is_there(self, tensor: tf.Tensor) -> bool:
-    """Whether all devices have what another op has made, which is the same."""
+    """Whether all devices have the result of an equal op."""
     if tensor.op in self._layouts.parts:
       return False
     value: Hashable = self._same.first(tensor.op), tensor.value_index
@@ -161,37 +161,37 @@ def may_be_sent(tensor: tf.Tensor, shapes: SymbolicShapes) -> bool:
 
 def moves(
   tensor: tf.Tensor,
-  own: Layout,
+  layout: Layout,
   read: Read | None,
   num_bytes: int,
   count: int,
 ) -> dict[str, int]:
-  """Returns what is sent for an op to read a tensor, by kinds.
+  """Returns the bytes that are sent for an op to read a tensor, by kinds.
 
   Args:
     tensor: The tensor.
-    own: Its layout.
-    read: What parts of the op read; None if it is executed once.
+    layout: Its layout.
+    read: How parts of the op read it; None if it is executed once.
     num_bytes: The bytes of the tensor.
     count: How many devices there are.
   """
-  if isinstance(read, Sizes) or own == read != ONCE:
+  if isinstance(read, Sizes) or layout == read != ONCE:
     return {}
-  found: dict[str, int] = {}
+  sent: dict[str, int] = {}
   to_others = num_bytes * (count - 1)
-  if isinstance(own, Partial):
-    found[own.reduction.value] = to_others
-  elif isinstance(own, Shard):
-    found[GATHER] = bytes_of_others(own, num_bytes)
+  if isinstance(layout, Partial):
+    sent[layout.reduction.value] = to_others
+  elif isinstance(layout, Shard):
+    sent[GATHER] = bytes_of_others(layout, num_bytes)
   if isinstance(read, Shard | Repeated):
-    found[SLICE] = bytes_of_others(read, num_bytes)
+    sent[SLICE] = bytes_of_others(read, num_bytes)
   elif (
     read is not None
     and not isinstance(read, Partial)
     and not feeds.can_be_copied(tensor.op)
   ):
-    found[BROADCAST] = to_others
-  return found
+    sent[BROADCAST] = to_others
+  return sent
 
 
 def bytes_of_others(split: Shard | Repeated, num_bytes: int) -> int:
@@ -211,24 +211,24 @@ def bytes_of_others(split: Shard | Repeated, num_bytes: int) -> int:
 
 def exchanged_bytes(
   op: tf.Operation,
-  own: Layout,
+  layout: Layout,
   shapes: SymbolicShapes,
   sizes: Mapping[str, int],
   count: int,
 ) -> int:
-  """Returns what the parts of an op send each other.
+  """Returns the bytes that the parts of an op send each other.
 
   Args:
     op: The op: a softmax over classes that are split.
-    own: The layout of its first input.
+    layout: The layout of its first input.
     shapes: The sizes of tensors.
     sizes: The bytes of tensors for a nominal batch, by their names.
     count: How many devices there are.
   """
   (tensor, *_), shape = op.inputs, shapes.shape(op.inputs[0])
   along: Size | None = None
-  if shape is not None and isinstance(own, Shard):
-    along = shape[own.axis]
+  if shape is not None and isinstance(layout, Shard):
+    along = shape[layout.axis]
   rows = sizes.get(tensor.name, 0) // (
     along if isinstance(along, int) and along else 1
   )
@@ -237,13 +237,13 @@ def exchanged_bytes(
 
 
 def exchanged_rows(
-  op: tf.Operation, how: Parts | None, table: Layout, shapes: SymbolicShapes
+  op: tf.Operation, parts: Parts | None, table: Layout, shapes: SymbolicShapes
 ) -> list[tf.Tensor]:
-  """Returns what an op has an entry of for each row of a table.
+  """Returns the tensors of an op with an entry for each row of a table.
 
   Args:
     op: An op that looks rows up, or writes them.
-    how: How it is executed in parts; None if it is executed once.
+    parts: How it is executed in parts; None if it is executed once.
     table: The layout of its first input.
     shapes: The sizes of tensors.
 
@@ -252,13 +252,13 @@ def exchanged_rows(
   """
   if not isinstance(table, Shard) or table.axis:
     return []
-  if how is None:
+  if parts is None:
     is_lookup = op_types.looks_up_rows(op)
     return [op.inputs[1], op.outputs[0]] if is_lookup else []
   rule = shapes.rule(op)
-  if how.owned is None or rule is None or op.outputs:
+  if parts.owned is None or rule is None or op.outputs:
     return []
-  ids = op.inputs[how.owned[0]]
+  ids = op.inputs[parts.owned[0]]
   return [
     ids,
     *(
@@ -272,10 +272,10 @@ def exchanged_rows(
 def bytes_of_rows(
   tensors: Sequence[tf.Tensor], table: Layout, sizes: Mapping[str, int]
 ) -> int:
-  """Returns what is sent for the rows that others have, as if all differed.
+  """Returns the bytes sent for the rows of others, as if all rows differed.
 
   Args:
-    tensors: What has an entry for each row, the numbers of rows first.
+    tensors: The tensors with an entry for each row, the numbers of rows first.
     table: The layout of the table.
     sizes: The bytes of tensors for a nominal batch, by their names.
   """

@@ -1,7 +1,7 @@
 """The costs of phases: how long each pass through each stage takes.
 
 Known once gradients have been made, and before micro-batches are cloned. They
-are estimates from FLOPs and bytes, or else what was measured of each stage,
+are estimates from FLOPs and bytes, or else the measured time of each stage,
 shared out to its phases as the estimates are.
 """
 
@@ -36,11 +36,11 @@ def phase_costs(
     seconds[phase][stage] += op_costs[op].seconds
     if measured_seconds is not None and phase is Phase.FORWARD:
       measured[stage] += measured_seconds.get(op.name, 0.0)
-  for stage, found in enumerate(measured):
+  for stage, total in enumerate(measured):
     estimated = sum(of_phase[stage] for of_phase in seconds.values())
-    if found and estimated:
+    if total and estimated:
       for of_phase in seconds.values():
-        of_phase[stage] *= found / estimated
+        of_phase[stage] *= total / estimated
   return Costs(
     tuple(seconds[Phase.FORWARD]),
     tuple(seconds[Phase.BACKWARD]),

@@ -9,13 +9,13 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Purpose:
-  """What a graph is for.
+  """The purpose of a graph.
 
   Attributes:
     mode: A `tf.estimator.ModeKeys`.
     saved: The placement that training has saved, if the graph is for something
       else.
-    results: What ends the forward pass: the loss; without gradients, the
+    results: The end of the forward pass: the loss; without gradients, the
       predictions, too.
     is_export: Whether it is the graph of a SavedModel, which is the plain one,
       whatever its mode.

@@ -1,12 +1,12 @@
 """Reshards: where a tensor is read in another layout than it has, as data.
 
-    slice     parts of what is whole
-    concat    the whole of what is split
+    slice     the parts of a tensor that is whole
+    concat    the whole of one that is split
     reduce    the whole of parts that add up
 
-What is computed in parts and read in parts costs nothing. All else is sent
-between devices, or waits for all slices. Reports read this list; what makes
-reshards, `lower.resharding`, follows the same layouts.
+A tensor that is computed and read in the same parts costs nothing. All others
+are sent between devices, or wait for all slices. Reports read this list;
+`lower.resharding` makes the ops by the same layouts.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ import tensorflow as tf
 
 
 class Kind(enum.Enum):
-  """What a reshard does."""
+  """The kind of a reshard."""
 
   SLICE = "slice"
   CONCAT = "concat"
@@ -36,7 +36,7 @@ class Reshard:
 
   Attributes:
     tensor: The name of the tensor of the plain graph.
-    kind: What is done with it.
+    kind: The kind of the change.
     num_bytes: Those of the whole tensor; None if its sizes are not known.
     is_of_inputs: Whether it depends on inputs alone, so that no slice has to
       make it first.
@@ -60,20 +60,20 @@ def find(
   """Finds the reshards of a step.
 
   Args:
-    ops: What a step runs, each op after those that it reads.
+    ops: The ops of a step, each after those that it reads.
     batch: How ops are executed over slices.
-    of_inputs: Ops that depend on inputs alone: what they make is there whole,
+    of_inputs: Ops that depend on inputs alone: their results are there whole,
       and in parts if a slice reads these.
     shapes: The sizes of tensors.
-    fetched: What is read whole though no op reads it.
+    fetched: Tensors that are read whole though no op reads them.
   """
-  found: dict[tuple[tf.Tensor, Kind], list[str]] = {}
+  reads: dict[tuple[tf.Tensor, Kind], list[str]] = {}
 
   def join(tensor: tf.Tensor, reader: tf.Operation | None) -> None:
     layout = batch.layout(tensor)
     if tensor.op in batch.parts and not is_whole(layout):
       kind = Kind.CONCAT if isinstance(layout, Shard) else Kind.REDUCE
-      readers = found.setdefault((tensor, kind), [])
+      readers = reads.setdefault((tensor, kind), [])
       readers += [] if reader is None else [reader.name]
 
   for tensor in fetched:
@@ -81,17 +81,17 @@ def find(
       join(tensor, None)
   wanted: set[tf.Operation] = set()
   for op in reversed(ops):
-    how = batch.parts.get(op)
+    parts = batch.parts.get(op)
     if op in of_inputs and op not in wanted:
-      how = None  # Nobody reads its parts.
+      parts = None  # Nobody reads its parts.
     for index, tensor in enumerate(op.inputs):
-      read = None if how is None else how.reads[index]
+      read = None if parts is None else parts.reads[index]
       if isinstance(read, Shard | Repeated | Partial):
         if read == batch.layout(tensor) and tensor.op in batch.parts:
           wanted.add(tensor.op)
           continue
         if isinstance(read, Shard | Repeated):
-          found.setdefault((tensor, Kind.SLICE), []).append(op.name)
+          reads.setdefault((tensor, Kind.SLICE), []).append(op.name)
       is_of_inputs = op in of_inputs or tensor.op in of_inputs
       is_size = op.type in MEASURES or tensor.op.type in MEASURES
       if not is_of_inputs and not is_size:
@@ -104,7 +104,7 @@ def find(
       tensor.op in of_inputs,
       tuple(reversed(readers)),
     )
-    for (tensor, kind), readers in reversed(found.items())
+    for (tensor, kind), readers in reversed(reads.items())
   ]
 
 

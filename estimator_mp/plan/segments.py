@@ -1,9 +1,9 @@
 """Segments: how often slices of the batch wait for each other, as data.
 
-A segment is what slices do without waiting for other slices. What reads a join,
-or a sum of shares, waits for all of them, and so it is in a later segment. The
-backward pass of a mean over examples is in the segment of its forward pass;
-that of the root of a mean is in the next one.
+A segment is the ops that slices run without waiting for other slices. An op
+that reads a concatenation, or a sum, waits for all of them, and so it is in a
+later segment. The backward pass of a mean over examples is in the segment of
+its forward pass; that of the root of a mean is in the next one.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,14 +23,14 @@ def segments_of_ops(
 ) -> dict[tf.Operation, int]:
   """Returns the segment of each op of a slice; of others how many come before.
 
-  Most ops are in the first segment that they can be in. What was made for
-  gradients is in the last one: the shape of an activation, say, is not read
-  before the gradient is there.
+  Most ops are in the first segment that they can be in. Ops of gradients are in
+  the last one: the shape of an activation, say, is not read before the gradient
+  is there.
 
   Args:
     ops: Ops in the order of the graph.
     in_slices: Those that each slice has.
-    waits_for_all: Those that make one tensor of what all slices make.
+    waits_for_all: Those that make one tensor of those of all slices.
     backward: The ops that were made for gradients.
     waits: The control dependencies of ops.
 
@@ -49,20 +49,20 @@ def segments_of_ops(
 
   in_order = traversal.in_order(ops, sources)
   readers: dict[tf.Operation, list[tf.Operation]] = {}
-  found: dict[tf.Operation, int] = {}
+  segments: dict[tf.Operation, int] = {}
   for op in in_order:
     for source in before[op]:
       readers.setdefault(source, []).append(op)
-    number = max((found[x] for x in sources(op) if x in found), default=0)
+    number = max((segments[x] for x in sources(op) if x in segments), default=0)
     if op in waits_for_all and any(x in in_slices for x in before[op]):
       number += 1
-    found[op] = number
+    segments[op] = number
   for op in reversed(in_order):
     if op in backward and op in in_slices and op in readers:
-      # What is executed once may wait for more than slices.
+      # An op that is executed once may wait for more than slices.
       after = [
-        found[x] - (x in waits_for_all) if x in in_slices else found[op]
+        segments[x] - (x in waits_for_all) if x in in_slices else segments[op]
         for x in readers[op]
       ]
-      found[op] = max(found[op], min(after))
-  return found
+      segments[op] = max(segments[op], min(after))
+  return segments

@@ -1,8 +1,8 @@
-"""The sharding plan: what was decided for one graph, and made of it, as data.
+"""The sharding plan of one graph, with the names of the ops made by it.
 
 `lower` edits the graph by the plan of a step; `observe` reads that, and the
-names of what was made. Ops and tensors go by their names, so that a plan does
-not keep its graph alive.
+names of new ops. Ops and tensors go by their names, so that a plan does not
+keep its graph alive.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.placement import transfers
-from estimator_mp.plan.batch_report import Segments
+from estimator_mp.plan.batch_report import BatchReport
 from estimator_mp.plan.gradient_sums import GradientSum
 from estimator_mp.plan.split_plan import SplitPlan
 from estimator_mp.plan.step_plan import StepPlan
@@ -56,11 +56,9 @@ class ShardingPlan:
     placement: The stage of each op.
     pipeline: How micro-batches and replicas run; None if the graph has one
       slice of the batch.
-    gradient_sums: For each round of updates, what it sums over replicas.
+    gradient_sums: For each round of updates, its sums over replicas.
     mirrors: The names of the handles (or references) of each mirrored
       variable's mirrors, by the name of the variable's op.
-    zero_shards: The replica that updates each variable, by the name of its op;
-      empty if all do.
     train_op: The name of the op that a training step runs; None if there is
       none, or if all of the graph's writes of variables are parts of a step.
     step: The plan of a step; None if model_fn has placed its ops itself.
@@ -72,9 +70,6 @@ class ShardingPlan:
   mirrors: Mapping[str, tuple[str, ...]] = dataclasses.field(
     default_factory=lambda: MappingProxyType({})
   )
-  zero_shards: Mapping[str, int] = dataclasses.field(
-    default_factory=lambda: MappingProxyType({})
-  )
   train_op: str | None = None
   step: StepPlan | None = None
 
@@ -84,7 +79,7 @@ class ShardingPlan:
     return None if self.step is None else self.step.splits
 
   @property
-  def segments(self) -> Segments | None:
+  def segments(self) -> BatchReport | None:
     """How slices of the batch wait for each other; None if there is one."""
     return None if self.step is None else self.step.segments
 

@@ -1,8 +1,8 @@
 """The passes of slices through stages, segment by segment, as data.
 
 Slices pass the stages in the order of a schedule, as long as they do not wait
-for each other. What reads something whole that slices have made waits for all
-of them: it begins another segment, with an order of its own.
+for each other. An op that reads the whole of a tensor in parts waits for all of
+them: it begins another segment, with an order of its own.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -37,7 +37,7 @@ def plan_passes(
     backward: Those that come after the forward pass.
     stages: The stages of ops.
     schedule: The order of micro-batches.
-    waits: What ops wait for.
+    waits: The control inputs of ops.
     loop_of: Returns the outermost loop that an op is in; None if it is in none.
   """
   # A loop is as a whole in the forward pass, or after it.
@@ -45,25 +45,25 @@ def plan_passes(
   behind = {op for op in ops if op in backward or loop_of(op) in loops}
   in_parts = [op for op in ops if op in batch.parts and op not in of_inputs]
   inside = frozenset(in_parts)
-  found = segments.segments_of_ops(
+  segment_of = segments.segments_of_ops(
     ops,
     inside,
     {op for op in ops if waits_for_all(op, batch, inside, waits)},
     behind,
     waits,
   )
-  numbers = sorted({found[op] for op in in_parts})
+  numbers = sorted({segment_of[op] for op in in_parts})
   passes: list[dict[tf.Operation, cells.Pass]] = []
   for number in numbers:
-    own = [op for op in in_parts if found[op] == number]
+    members = [op for op in in_parts if segment_of[op] == number]
     makers: list[Collection[tf.Operation]] = []
     if schedule.splits_backward:
-      makers = [{op} for op in own if _makes_sum(op, batch)]
+      makers = [{op} for op in members if _makes_sum(op, batch)]
     passes.append(
       cells.passes_of_ops(
-        own,
-        {op for op in own if op in behind},
-        {op: stages[op] for op in own if op in stages},
+        members,
+        {op for op in members if op in behind},
+        {op: stages[op] for op in members if op in stages},
         makers,
         waits,
         loop_of,
@@ -78,23 +78,23 @@ def waits_for_all(
   inside: Collection[tf.Operation],
   waits: ControlEdges = OF_THE_GRAPH,
 ) -> bool:
-  """Whether an op reads something whole that slices have made.
+  """Whether an op reads the whole of a tensor in parts.
 
   Args:
     op: The op.
     batch: How ops are executed over slices.
     inside: Those that slices have.
-    waits: What ops wait for.
+    waits: The control inputs of ops.
   """
-  how = batch.parts.get(op)
+  parts = batch.parts.get(op)
   # Sizes are made of those of inputs, and constants wait for no slice.
   if op.type in op_types.MEASURES or op.type == "Const":
     return False
-  if how is None:
+  if parts is None:
     return any(x in inside for x in waits.sources(op))
-  if how.exchanges:
+  if parts.exchanges:
     return True
-  reads = zip(op.inputs, how.reads, strict=True)
+  reads = zip(op.inputs, parts.reads, strict=True)
   return any(
     tensor.op in inside
     and not is_whole(batch.layout(tensor))
@@ -104,7 +104,7 @@ def waits_for_all(
 
 
 def _makes_sum(op: tf.Operation, batch: Propagation) -> bool:
-  """Whether the parts of what an op makes are added up behind it."""
+  """Whether the parts of an op's outputs are added up behind it."""
   return any(
     isinstance(batch.layout(tensor), Partial)
     and any(reader not in batch.parts for reader in tensor.consumers())

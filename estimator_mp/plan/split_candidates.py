@@ -1,7 +1,7 @@
-"""Candidates: choices of splits of variables, and what follows from them.
+"""Candidates: choices of splits of variables, with layouts and bytes sent.
 
 Layouts follow op by op, from those of an op's inputs (`propagate`). A changed
-choice propagates again only behind the change, and what was decided of an op is
+choice propagates again only behind the change, and the decision on an op is
 kept by the layouts of its inputs. Ops, tensors and layouts go by numbers.
 """
 
@@ -110,7 +110,7 @@ class Problem:
 
 
 @dataclasses.dataclass(frozen=True)
-class _How:
+class _Parts:
   """How an op is executed in parts, with layouts by their numbers."""
 
   reads: tuple[int, ...]
@@ -120,7 +120,7 @@ class _How:
 
 @dataclasses.dataclass(frozen=True)
 class _Sent:
-  """What is sent of a tensor, or between the parts of an op."""
+  """The traffic of a tensor, or between the parts of an op."""
 
   num_bytes: int = 0
   num_sent: int = 0
@@ -134,27 +134,27 @@ _EXECUTED_ONCE = -1  # In the place of how an op reads an input.
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-  """A choice, and what follows from it.
+  """A choice, with the layouts and the traffic that follow from it.
 
   Attributes:
     splits: How each variable is split; None for whole ones.
     layouts: The numbers of the layouts of tensors.
-    hows: How ops are executed in parts; None for those that are not.
-    sent: What is sent of each tensor.
+    parts: How ops are executed in parts; None for those that are not.
+    sent: The traffic of each tensor.
     num_bytes: The bytes that are sent of all.
     num_sent: How many tensors are sent.
   """
 
   splits: Choice
   layouts: list[int]
-  hows: list[_How | None]
+  parts: list[_Parts | None]
   sent: list[_Sent]
   num_bytes: int
   num_sent: int
 
 
 class Candidates:
-  """Tells what follows from choices.
+  """The layouts and the traffic of choices.
 
   Attributes:
     problem: The problem.
@@ -165,7 +165,7 @@ class Candidates:
     """Reads the graph.
 
     Args:
-      problem: The graph, and what is known of it.
+      problem: The graph and its variables.
     """
     self.problem = problem
     self.visits = 0
@@ -178,15 +178,15 @@ class Candidates:
     # The numbers of layouts, and of how tensors are read.
     self._reads: list[Read] = [ONCE]
     self._ids: dict[Read, int] = {ONCE: _ONCE}
-    self._decided: list[dict[tuple[int, ...], _How | None]] = [
+    self._decided: list[dict[tuple[int, ...], _Parts | None]] = [
       {} for _ in self._ops
     ]
     self._of_tensors: list[dict[tuple[int, ...], _Sent]] = [
       {} for _ in self._tensors
     ]
-    self._made: dict[tuple[str, Shard], int] = {}
+    self._bytes: dict[tuple[str, Shard], int] = {}
     self._consumers: list[list[int]] = [[] for _ in self._tensors]
-    # What a tensor may be sent to: ops, and the numbers of their inputs.
+    # The ops that a tensor may be sent to, with the numbers of their inputs.
     self._readers: list[list[tuple[int, int]]] = [[] for _ in self._tensors]
     # Handles that an op without parts of all of them cannot work on.
     self._handles: list[list[int]] = []
@@ -208,28 +208,28 @@ class Candidates:
     )
 
   def changed(self, before: Candidate, move: Choice) -> Candidate:
-    """Returns another choice, and what follows from it.
+    """Returns the candidate of another choice.
 
     Args:
       before: A choice.
       move: How some variables are split instead.
     """
-    layouts, hows, sent = [*before.layouts], [*before.hows], [*before.sent]
+    layouts, parts, sent = [*before.layouts], [*before.parts], [*before.sent]
     roots = {
       self._numbers[x.outputs[0].name]: self._number_of(split or ONCE)
       for variable, split in move.items()
       for x in (variable, *self.problem.variables[variable])
     }
-    touched, num_bytes = self._propagate(roots, layouts, hows)
+    touched, num_bytes = self._propagate(roots, layouts, parts)
     num_bytes += before.num_bytes
     num_sent = before.num_sent
     for tensor in touched:
-      own = self._sent(tensor, layouts, hows)
-      num_bytes += own.num_bytes - sent[tensor].num_bytes
-      num_sent += own.num_sent - sent[tensor].num_sent
-      sent[tensor] = own
+      now = self._sent(tensor, layouts, parts)
+      num_bytes += now.num_bytes - sent[tensor].num_bytes
+      num_sent += now.num_sent - sent[tensor].num_sent
+      sent[tensor] = now
     splits = {**before.splits, **move}
-    return Candidate(splits, layouts, hows, sent, num_bytes, num_sent)
+    return Candidate(splits, layouts, parts, sent, num_bytes, num_sent)
 
   def layout(self, candidate: Candidate, tensor: tf.Tensor) -> Layout:
     """Returns the layout of a tensor for a choice.
@@ -250,7 +250,7 @@ class Candidates:
     return candidate.sent[self._numbers[name]].is_gathered
 
   def executed_once(self, candidate: Candidate) -> list[tf.Operation]:
-    """Returns ops that are not in parts although what they read is.
+    """Returns ops that are not in parts although an input is.
 
     Args:
       candidate: A choice.
@@ -258,7 +258,7 @@ class Candidates:
     return [
       op
       for position, op in enumerate(self._ops)
-      if candidate.hows[position] is None
+      if candidate.parts[position] is None
       and any(candidate.layouts[x] for x in self._inputs[position])
     ]
 
@@ -270,14 +270,14 @@ class Candidates:
       variable: The variable.
     """
     for position, index in self._uses.get(variable, ()):
-      how = candidate.hows[position]
-      own = candidate.layouts[self._inputs[position][index]]
-      if how is None or not own or how.reads[index] != own:
+      parts = candidate.parts[position]
+      layout = candidate.layouts[self._inputs[position][index]]
+      if parts is None or not layout or parts.reads[index] != layout:
         return True
     return False
 
   def readers(self, op: tf.Operation) -> list[tf.Operation]:
-    """Returns the ops of a step that read what an op makes.
+    """Returns the ops of a step that read an op.
 
     Args:
       op: An op of a step.
@@ -301,9 +301,9 @@ class Candidates:
     return self._ids[read]
 
   def _layout(self, number: int) -> Layout:
-    found = self._reads[number]
-    assert not isinstance(found, Sizes | Repeated)
-    return found
+    layout = self._reads[number]
+    assert not isinstance(layout, Sizes | Repeated)
+    return layout
 
   def _enter(
     self,
@@ -311,7 +311,7 @@ class Candidates:
     op: tf.Operation,
     owner: Mapping[tf.Operation, tf.Operation],
   ) -> None:
-    """Enters who reads what an op reads."""
+    """Enters an op as a reader of its inputs."""
     inputs = self._inputs[position]
     handles = {
       index: variables.variable_of(x)
@@ -321,12 +321,12 @@ class Candidates:
     for x in dict.fromkeys(inputs):
       self._consumers[x].append(position)
     for index, variable in handles.items():
-      found = owner.get(variable, variable)
-      if found in self.problem.variables and op.type not in MEASURES:
-        self._uses.setdefault(found, []).append((position, index))
+      leader = owner.get(variable, variable)
+      if leader in self.problem.variables and op.type not in MEASURES:
+        self._uses.setdefault(leader, []).append((position, index))
     able = is_without_state(op)
     self._handles.append([] if able else [inputs[i] for i in handles])
-    # What updates a variable that follows others is split with it.
+    # The update of a variable that follows others is split with it.
     is_free = handles and all(map(self.problem.may_follow, handles.values()))
     if op.type in MEASURES or is_free:
       return
@@ -334,20 +334,20 @@ class Candidates:
       if model_traffic.may_be_sent(tensor, self.problem.shapes):
         self._readers[inputs[index]].append((position, index))
 
-  # What follows from layouts.
+  # Layouts.
 
   def _propagate(
     self,
     roots: Mapping[int, int],
     layouts: list[int],
-    hows: list[_How | None],
+    parts: list[_Parts | None],
   ) -> tuple[set[int], int]:
-    """Changes layouts, and what follows from them.
+    """Changes layouts, and those that follow from them.
 
     Args:
       roots: The new layouts of some tensors.
       layouts: Those of all, to be changed.
-      hows: How ops are executed in parts, to be changed.
+      parts: How ops are executed in parts, to be changed.
 
     Returns:
       The tensors of which something else may be sent, and how many more bytes
@@ -371,19 +371,19 @@ class Candidates:
       if position == last:
         continue
       last = position
-      how, old = self._decide(position, layouts), hows[position]
-      if how == old:
+      new, old = self._decide(position, layouts), parts[position]
+      if new == old:
         continue
-      hows[position] = how
-      exchanged += _exchanged(how) - _exchanged(old)
+      parts[position] = new
+      exchanged += _exchanged(new) - _exchanged(old)
       touched.update(self._inputs[position])
       outputs = self._outputs[position]
-      made = how.outputs if how else (_ONCE,) * len(outputs)
-      for tensor, number in zip(outputs, made, strict=True):
+      new_layouts = new.outputs if new else (_ONCE,) * len(outputs)
+      for tensor, number in zip(outputs, new_layouts, strict=True):
         set_layout(tensor, number)
     return touched, exchanged
 
-  def _decide(self, position: int, layouts: Sequence[int]) -> _How | None:
+  def _decide(self, position: int, layouts: Sequence[int]) -> _Parts | None:
     self.visits += 1
     key = tuple([layouts[x] for x in self._inputs[position]])
     decided = self._decided[position]
@@ -391,7 +391,7 @@ class Candidates:
       decided[key] = self._decide_anew(position, key)
     return decided[key]
 
-  def _decide_anew(self, position: int, key: tuple[int, ...]) -> _How | None:
+  def _decide_anew(self, position: int, key: tuple[int, ...]) -> _Parts | None:
     op = self._ops[position]
     numbers = dict(zip(self._inputs[position], key, strict=True))
     is_able = all(numbers[x] for x in self._handles[position])
@@ -399,20 +399,20 @@ class Candidates:
       return None
     layouts = [self._layout(x) for x in key]
     shapes = self.problem.shapes
-    found = self.problem.layouts.decide(op, layouts)
-    of_rows = model_traffic.exchanged_rows(op, found, layouts[0], shapes)
+    parts = self.problem.layouts.decide(op, layouts)
+    of_rows = model_traffic.exchanged_rows(op, parts, layouts[0], shapes)
     if of_rows:
       num_bytes = model_traffic.bytes_of_rows(
         of_rows, layouts[0], self.problem.sizes
       )
       # All but the handles is where the rows are wanted.
       reads = [x if x else _EXECUTED_ONCE for x in key]
-      made = (0,) * len(op.outputs)
-      return _How(tuple(reads), made, num_bytes)
-    if found is None:
+      outputs = (0,) * len(op.outputs)
+      return _Parts(tuple(reads), outputs, num_bytes)
+    if parts is None:
       return None
     exchanged = 0
-    if found.exchanges:
+    if parts.exchanges:
       exchanged = model_traffic.exchanged_bytes(
         op,
         layouts[0],
@@ -420,22 +420,22 @@ class Candidates:
         self.problem.sizes,
         self.problem.num_parts,
       )
-    return _How(
-      tuple(map(self._number_of, found.reads)),
-      tuple(map(self._number_of, found.outputs)),
+    return _Parts(
+      tuple(map(self._number_of, parts.reads)),
+      tuple(map(self._number_of, parts.outputs)),
       exchanged,
     )
 
-  # What is sent.
+  # Traffic.
 
   def _sent(
-    self, tensor: int, layouts: Sequence[int], hows: Sequence[_How | None]
+    self, tensor: int, layouts: Sequence[int], parts: Sequence[_Parts | None]
   ) -> _Sent:
-    """Returns what is sent of a tensor, for all that read it."""
+    """Returns the traffic of a tensor, for all its readers."""
     key = (
       layouts[tensor],
       *[
-        _EXECUTED_ONCE if (how := hows[reader]) is None else how.reads[index]
+        _EXECUTED_ONCE if (x := parts[reader]) is None else x.reads[index]
         for reader, index in self._readers[tensor]
       ],
     )
@@ -445,7 +445,7 @@ class Candidates:
     return known[key]
 
   def _sent_anew(self, number: int, key: Sequence[int]) -> _Sent:
-    tensor, own = self._tensors[number], self._layout(key[0])
+    tensor, layout = self._tensors[number], self._layout(key[0])
     different = [
       None if x == _EXECUTED_ONCE else self._reads[x]
       for x in dict.fromkeys(key[1:])
@@ -453,23 +453,23 @@ class Candidates:
     reads = [x for x in different if not isinstance(x, Sizes)]
     size = self.problem.sizes.get(tensor.name, 0)
     count = self.problem.num_parts
-    found: dict[str, int] = {}
+    by_kind: dict[str, int] = {}
     for x in reads:
-      found = model_traffic.moves(tensor, own, x, size, count) | found
-    in_parts = [x for x in reads if x is not None]
-    if is_whole(own) and len(in_parts) == 1 and isinstance(in_parts[0], Shard):
+      by_kind = model_traffic.moves(tensor, layout, x, size, count) | by_kind
+    parts = [x for x in reads if x is not None]
+    if is_whole(layout) and len(parts) == 1 and isinstance(parts[0], Shard):
       # Those that are executed once could as well be in parts.
       once = [
         reader
         for reader, x in zip(self._readers[number], key[1:], strict=True)
         if x == _EXECUTED_ONCE
       ]
-      if all(self._may_read(*reader, in_parts[0]) for reader in once):
-        found[SLICE] = self._bytes_to_make(tensor, in_parts[0])
+      if all(self._may_read(*reader, parts[0]) for reader in once):
+        by_kind[SLICE] = self._bytes_to_make(tensor, parts[0])
     return _Sent(
-      sum(found.values()),
-      sum(1 for x in found.values() if x),
-      isinstance(own, Shard) and None in reads,
+      sum(by_kind.values()),
+      sum(1 for x in by_kind.values() if x),
+      isinstance(layout, Shard) and None in reads,
     )
 
   def _may_read(self, position: int, index: int, read: Shard) -> bool:
@@ -477,23 +477,23 @@ class Candidates:
     op = self._ops[position]
     if not is_without_state(op):
       return False
-    how = self.problem.layouts.along_input(op, index, read)
-    return how is not None and not how.exchanges
+    parts = self.problem.layouts.along_input(op, index, read)
+    return parts is not None and not parts.exchanges
 
   def _bytes_to_make(self, tensor: tf.Tensor, read: Shard) -> int:
-    """Returns what is sent for parts of a whole tensor, or to make them."""
+    """Returns the bytes sent for parts of a whole tensor, or to make them."""
     key = tensor.name, read
-    if key not in self._made:
+    if key not in self._bytes:
       size = self.problem.sizes.get(tensor.name, 0)
       slices = model_traffic.bytes_of_others(read, size)
-      self._made[key] = slices  # If it is made of itself.
+      self._bytes[key] = slices  # If it is made of itself.
       if slices:
-        made = self._bytes_of_parts(tensor, read, slices)
-        self._made[key] = min(slices, made)
-    return self._made[key]
+        of_parts = self._bytes_of_parts(tensor, read, slices)
+        self._bytes[key] = min(slices, of_parts)
+    return self._bytes[key]
 
-  def _bytes_of_parts(self, tensor: tf.Tensor, made: Shard, most: int) -> int:
-    """Returns what is sent if parts make what is read in parts."""
+  def _bytes_of_parts(self, tensor: tf.Tensor, output: Shard, most: int) -> int:
+    """Returns the bytes sent if a tensor is made in the parts that are read."""
     op = tensor.op
     if op.type in op_types.CONSTANTS:
       return 0
@@ -503,12 +503,12 @@ class Candidates:
       return 0 if all(map(self.problem.may_follow, of)) else most
     if op not in self._positions or not is_without_state(op):
       return most
-    how = self.problem.layouts.along_output(op, made)
-    if how is None or how.exchanges or how.outputs != (made,):
+    parts = self.problem.layouts.along_output(op, output)
+    if parts is None or parts.exchanges or parts.outputs != (output,):
       return most
     others = self.problem.num_parts - 1
     total = 0
-    for x, read in zip(op.inputs, how.reads, strict=True):
+    for x, read in zip(op.inputs, parts.reads, strict=True):
       if isinstance(read, Sizes) or x.op.type in op_types.CONSTANTS:
         continue
       if isinstance(read, Shard):
@@ -518,5 +518,5 @@ class Candidates:
     return total
 
 
-def _exchanged(how: _How | None) -> int:
-  return 0 if how is None else how.exchanged_bytes
+def _exchanged(parts: _Parts | None) -> int:
+  return 0 if parts is None else parts.exchanged_bytes

@@ -1,4 +1,4 @@
-"""The costs of choices of splits: what a step sends, and what devices hold."""
+"""The costs of choices of splits: bytes that are sent, and held by devices."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ _MOST_WHOLE = 0.1
 class Cost:
   """The cost of a choice; earlier fields count more.
 
-  What stays whole is on the first device alone. Let u be the share of all
+  A whole variable is on the first device alone. Let u be the share of all
   weights, or of all work, that is whole beyond a little that is free. Then
 
       priced_bytes = bytes sent in a step / (1 - u / 0.1)
@@ -51,7 +51,7 @@ class Cost:
 
 
 class Costs:
-  """Tells what choices cost.
+  """The costs of choices.
 
   Attributes:
     users: The ops of the forward pass that join a variable with features.
@@ -62,7 +62,7 @@ class Costs:
     """Reads the graph.
 
     Args:
-      candidates: Tells what follows from choices.
+      candidates: The layouts and the traffic of choices.
     """
     self._candidates = candidates
     self._problem = candidates.problem
@@ -82,7 +82,7 @@ class Costs:
     self._worth = frozenset(worth)
 
   def cost(self, candidate: Candidate) -> Cost:
-    """Returns what a choice costs.
+    """Returns the cost of a choice.
 
     Args:
       candidate: The choice.
@@ -122,7 +122,7 @@ class Costs:
 
     Returns:
       How much of all weights, or work, is on the first device only although it
-      should be split, beyond what it may have more than its even share.
+      should be split, beyond the excess over its even share that it may have.
     """
     whole = self._worth.intersection(names)
     others = self._problem.num_parts - 1
@@ -191,18 +191,18 @@ def weights(
   Returns:
     The variables by the name of the tensor; nothing else is in it.
   """
-  found: dict[str, frozenset[tf.Operation]] = {}
+  by_tensor: dict[str, frozenset[tf.Operation]] = {}
   for op in ops:
-    made: frozenset[tf.Operation] | None = None
+    of_op: frozenset[tf.Operation] | None = None
     if op_types.is_variable(op):
-      made = frozenset([op] if op in variables else [])
+      of_op = frozenset([op] if op in variables else [])
     elif op.type in op_types.CONSTANTS:
-      made = frozenset()
-    elif op.inputs and all(x.name in found for x in op.inputs):
-      made = frozenset().union(*(found[x.name] for x in op.inputs))
-    if made is not None:
-      found.update((tensor.name, made) for tensor in op.outputs)
-  return found
+      of_op = frozenset()
+    elif op.inputs and all(x.name in by_tensor for x in op.inputs):
+      of_op = frozenset().union(*(by_tensor[x.name] for x in op.inputs))
+    if of_op is not None:
+      by_tensor.update((tensor.name, of_op) for tensor in op.outputs)
+  return by_tensor
 
 
 def users(
@@ -220,15 +220,15 @@ def users(
   Returns:
     Ops of the forward pass, by the variables.
   """
-  found: dict[tf.Operation, list[tf.Operation]] = {}
+  by_variable: dict[tf.Operation, list[tf.Operation]] = {}
   for op in ops:
     names = [x.name for x in op.inputs]
     if op in backward or all(x in of for x in names):
       continue
     for name in dict.fromkeys(names):
       for variable in of.get(name, ()):
-        found.setdefault(variable, []).append(op)
-  return found
+        by_variable.setdefault(variable, []).append(op)
+  return by_variable
 
 
 def without_followers(
@@ -238,7 +238,7 @@ def without_followers(
 ) -> list[tf.Operation]:
   """Returns variables but for those that meet features entry by entry.
 
-  These follow what they meet, as a bias does.
+  These follow the features that they meet, as a bias does.
 
   Args:
     ops: Each after those that it reads.

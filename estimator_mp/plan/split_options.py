@@ -1,4 +1,4 @@
-"""What a user asks for of splits: rules for variables, and no large gathers."""
+"""The user's options for splits: rules for variables, and no large gathers."""
 
 import difflib
 from collections.abc import Collection, Iterable, Sequence
@@ -31,7 +31,7 @@ def split_axis(
   Args:
     config: How the model is sharded.
     mesh: The devices.
-    purpose: What the graph is for.
+    purpose: The purpose of the graph.
   """
   if purpose.is_export and not config.export_shards:
     return None
@@ -62,7 +62,7 @@ def splits_of_rules(
   Raises:
     SplitError: If a rule does not suit a variable, or is for none.
   """
-  found: dict[tf.Operation, VariableSplit | None] = {}
+  splits: dict[tf.Operation, VariableSplit | None] = {}
   tables: list[tuple[tf.Operation, SplitRule]] = []
   names: set[str] = set()
   used: set[SplitRule] = set()
@@ -74,13 +74,13 @@ def splits_of_rules(
       continue
     if not is_slot:
       used.add(rule)
-    found[variable] = None
+    splits[variable] = None
     if rule[1] == "whole":
       tables.append((variable, rule))
     elif rule[1] is not None:
-      found[variable] = _split_of(variable, rule, num_parts)
+      splits[variable] = _split_of(variable, rule, num_parts)
   _check_used(rules, used, names)
-  return found | _on_one_device_each(tables, num_parts)
+  return splits | _on_one_device_each(tables, num_parts)
 
 
 def check_gathers(
@@ -167,7 +167,7 @@ def _on_one_device_each(
   Raises:
     SplitError: If a variable has no rows.
   """
-  found: dict[tf.Operation, VariableSplit] = {}
+  splits: dict[tf.Operation, VariableSplit] = {}
   num_bytes = [0] * num_parts
   for table, rule in sorted(
     tables, key=lambda x: shapes.variable_bytes(x[0]), reverse=True
@@ -182,5 +182,5 @@ def _on_one_device_each(
     num_bytes[position] += shapes.variable_bytes(table)
     sizes = [0] * num_parts
     sizes[position] = shape.as_list()[0]
-    found[table] = VariableSplit(0, tuple(sizes))
-  return found
+    splits[table] = VariableSplit(0, tuple(sizes))
+  return splits

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 # A tensor of fewer bytes gets no line of its own.
 _SMALL = 100
-# The kinds of what is sent that are no join of parts, which have the join's.
+# The kinds of traffic that are no join of parts, which have the join's.
 GATHER = "gather"
 BROADCAST = "broadcast"
 SLICE = "slice"
@@ -90,7 +90,7 @@ class SplitVariable:
 
   @classmethod
   def of(cls, variable: tf.Operation, split: VariableSplit) -> "SplitVariable":
-    """Returns what the plan says of a variable.
+    """Returns the plan of a variable.
 
     Args:
       variable: Its op, a resource handle.
@@ -124,7 +124,7 @@ class SplitPlan:
   @property
   def num_bytes(self) -> int:
     """The bytes that are sent in a training step."""
-    return sum(found.num_bytes for found in self.sent)
+    return sum(x.num_bytes for x in self.sent)
 
   @functools.cached_property
   def slots(self) -> list[SplitVariable]:
@@ -141,7 +141,7 @@ class SplitPlan:
     }
 
   def lines(self) -> list[str]:
-    """Returns lines for people: variables, then what is sent, and what for."""
+    """Returns lines for people: variables, then the traffic with its ops."""
     if not self.variables:
       return ["no variable is split over the model axis"]
     slots = self.slots
@@ -168,7 +168,7 @@ class SplitPlan:
     return [*lines, "", *self._lines_of_sent()]
 
   def _lines_of_sent(self) -> Iterable[str]:
-    """Yields a line for each thing that is sent, and one for what is small."""
+    """Yields a line for each large tensor that is sent, and one for others."""
     yield (
       "sent over the model axis each training step: "
       f"{amounts.amount(self.num_bytes, 'B')}"

@@ -1,6 +1,6 @@
 """The automatic choice of splits.
 
-It sends the fewest bytes in a step, times a price of what stays whole, by which
+It sends the fewest bytes in a step, times a price of whole variables, by which
 devices hold or compute less evenly (`split_costs`): for a transformer it is
 Megatron-LM's (Shoeybi et al., 2019, arXiv:1909.08053).
 
@@ -43,7 +43,7 @@ def choose_splits(problem: Problem) -> dict[tf.Operation, Shard | None]:
   """Returns how variables are best split.
 
   Args:
-    problem: The graph, and what is known of it.
+    problem: The graph and its variables.
 
   Returns:
     The split of each variable of the problem, or None if it is best whole, or
@@ -78,7 +78,7 @@ class _Search:
     self._problem = candidates.problem
     self._positions = {op: i for i, op in enumerate(self._problem.ops)}
     self._worth: set[tf.Operation] = set()  # Variables used without a gather.
-    # What choices cost that were looked at, by how they split each variable.
+    # The costs of choices so far, by how they split each variable.
     self._seen: dict[tuple[Shard | None, ...], Cost] = {}
 
   def run(self) -> Candidate:
@@ -108,32 +108,32 @@ class _Search:
     return self._candidates.changed(self._candidates.whole, choice)
 
   def _columns_and_rows(self, groups: Sequence[_Group]) -> Candidate:
-    """Returns columns of what reads whole features, and what suits them then.
+    """Returns columns of weights on whole features, and rows on split ones.
 
-    Only what is multiplied with features is split: columns of one of several
-    tables that are added would have the sum split, and all that follows. So
-    would a small one whose rows are chosen by a product, as BERT's of token
-    types is.
+    Only weights that features are multiplied with are split: columns of one of
+    several tables that are added would have the sum split, and all that
+    follows. So would a small one whose rows are chosen by a product, as BERT's
+    of token types is.
     """
-    found = self._candidates.whole
+    best = self._candidates.whole
     small = self._small(groups)
     for group in groups:
       if group in small or not group.options:
         continue
       options = group.options[:1]
-      if self._reads_split(group, found):
+      if self._reads_split(group, best):
         options = group.options
-      found = min(
+      best = min(
         (
-          self._candidates.changed(found, group.choice(option))
+          self._candidates.changed(best, group.choice(option))
           for option in (*options, None)
         ),
         key=self._costs.cost,
       )
-    return found
+    return best
 
   def _is_looked_up(self, group: _Group) -> bool:
-    """Whether the first op on what is in a group is no product."""
+    """Whether the first op on a group's variables is no product."""
     users = self._costs.users.get(group.variables[0])
     return not users or not users[0].type.startswith(op_types.LARGE_WORK)
 
@@ -143,15 +143,15 @@ class _Search:
     def work(group: _Group) -> float:
       return sum(map(self._costs.work.__getitem__, group.variables))
 
-    found: set[_Group] = set()
+    small: set[_Group] = set()
     whole: set[tf.Operation] = set()
     for group in sorted(groups, key=work):
       if work(group):
         whole.update(group.variables)
         if self._costs.uneven(whole):
           break
-      found.add(group)
-    return found
+      small.add(group)
+    return small
 
   def _reads_split(self, group: _Group, candidate: Candidate) -> bool:
     """Whether a group is multiplied with something that is split."""
@@ -195,26 +195,26 @@ class _Search:
         tuple(x.type for x in self._candidates.readers(variable)),
       )
       by_kind.setdefault(kind, []).append(variable)
-    found = [_Group(tuple(x), self._options(x[0])) for x in by_kind.values()]
+    groups = [_Group(tuple(x), self._options(x[0])) for x in by_kind.values()]
     self._costs.count(
       {
         variable
-        for group in found
+        for group in groups
         if group.variables[0] in self._worth
         for variable in group.variables
       }
     )
-    return _with_sizes_of_others(found)
+    return _with_sizes_of_others(groups)
 
   def _singles(self, groups: Sequence[_Group]) -> list[_Group]:
     """Returns groups of one variable each; products before tables."""
-    found = [
+    singles = [
       _Group((variable,), group.options)
       for group in groups
       for variable in group.variables
     ]
-    found.sort(key=lambda group: self._place(group.variables[0]))
-    return sorted(found, key=self._is_looked_up)
+    singles.sort(key=lambda group: self._place(group.variables[0]))
+    return sorted(singles, key=self._is_looked_up)
 
   def _place(self, variable: tf.Operation) -> int:
     """Returns where a variable is used first."""
@@ -223,15 +223,15 @@ class _Search:
 
   def _options(self, variable: tf.Operation) -> tuple[Shard, ...]:
     """Returns how a variable may be split, by itself."""
-    found: list[Shard] = []
+    options: list[Shard] = []
     for axis in reversed(range(len(_shape(variable)))):
-      found += self._options_of_axis(variable, axis)
-    return tuple(found)
+      options += self._options_of_axis(variable, axis)
+    return tuple(options)
 
   def _options_of_axis(self, variable: tf.Operation, axis: int) -> list[Shard]:
     """Returns splits of an axis, with sizes that reshapes can do with first."""
     size, count = _shape(variable)[axis], self._problem.num_parts
-    found: list[Shard] = []
+    options: list[Shard] = []
     multiple: int | None = 1
     while multiple is not None and size >= multiple * count:
       sizes = even_sizes(size, count, multiple)
@@ -243,20 +243,20 @@ class _Search:
         return []
       if variable not in self._costs.gathered(candidate):
         self._worth.add(variable)
-      found.insert(0, split)
+      options.insert(0, split)
       needed = self._multiple(candidate, size)
       multiple = needed if needed is not None and needed > multiple else None
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(options))
 
   def _multiple(self, candidate: Candidate, size: int) -> int | None:
-    """Returns of what sizes have to be multiples for reshapes of gathers."""
+    """Returns the divisor of sizes that reshapes of gathers need."""
     for op in self._candidates.executed_once(candidate):
-      own = (
+      layout = (
         self._candidates.layout(candidate, op.inputs[0]) if op.inputs else None
       )
-      if op.type != "Reshape" or not isinstance(own, Shard):
+      if op.type != "Reshape" or not isinstance(layout, Shard):
         continue
-      split = own.partition.whole
+      split = layout.partition.whole
       after = self._problem.shapes.shape(op.outputs[0])
       if after is None or not isinstance(split, int):
         continue
@@ -275,7 +275,7 @@ class _Search:
       for variable in group.variables:
         for op in self._costs.users.get(variable, ()):
           users.setdefault(op, set()).add(index)
-    found: set[tuple[int, int]] = set()
+    pairs: set[tuple[int, int]] = set()
     for index in range(len(groups)):
       start = [op for op, indices in users.items() if index in indices]
       later = (x for op in start for x in self._after(op))
@@ -283,11 +283,11 @@ class _Search:
         later, lambda x: () if x in users else self._after(x)
       ):
         others = users.get(op, set()) - {index}
-        found.update((index, other) for other in others)
-    return [(groups[i], groups[j]) for i, j in sorted(found)]
+        pairs.update((index, other) for other in others)
+    return [(groups[i], groups[j]) for i, j in sorted(pairs)]
 
   def _after(self, op: tf.Operation) -> list[tf.Operation]:
-    """Returns the ops of the forward pass that read what one makes."""
+    """Returns the ops of the forward pass that read one."""
     backward = self._problem.backward
     return [x for x in self._candidates.readers(op) if x not in backward]
 
@@ -301,11 +301,11 @@ def _start(
   groups: Iterable[_Group], first: Callable[..., Shard | None]
 ) -> Choice:
   """Returns the choice of each group's last, or first, axis."""
-  found: dict[tf.Operation, Shard | None] = {}
+  choice: dict[tf.Operation, Shard | None] = {}
   for group in groups:
     split = first(group.options, key=lambda option: option.axis, default=None)
-    found |= group.choice(split)
-  return found
+    choice |= group.choice(split)
+  return choice
 
 
 def _moves(groups: Iterable[_Group]) -> Iterator[Choice]:
@@ -316,7 +316,7 @@ def _moves(groups: Iterable[_Group]) -> Iterator[Choice]:
 
 
 def _joint_moves(pairs: Iterable[tuple[_Group, _Group]]) -> Iterator[Choice]:
-  """Yields what may be changed of two groups together."""
+  """Yields the changes of two groups together."""
   for one, other in pairs:
     for first, second in itertools.product(one.options, other.options):
       yield {**one.choice(first), **other.choice(second)}
@@ -326,8 +326,8 @@ def _with_sizes_of_others(groups: Sequence[_Group]) -> list[_Group]:
   """Returns groups that may have the sizes of others, to go with them."""
   partitions: dict[object, dict[Partition, None]] = {}
   for split in (x for group in groups for x in group.options):
-    own = partitions.setdefault(split.partition.whole, {})
-    own[split.partition] = None
+    known = partitions.setdefault(split.partition.whole, {})
+    known[split.partition] = None
 
   def options(group: _Group) -> Iterator[Shard]:
     yield from group.options

@@ -2,7 +2,7 @@
 
     the forward graph        by the user's marks or a strategy; the rest of it
                              by propagation
-    gradients                where what they are the gradients of is
+    gradients                with the ops that they are the gradients of
     updates, slots, metrics  by propagation
 
 Nothing here gives an op a device.
@@ -54,7 +54,7 @@ class StagePlanner:
     Args:
       config: How the model is placed.
       mesh: The mesh.
-      purpose: What the graph is for.
+      purpose: The purpose of the graph.
     """
     self.ops: list[tf.Operation] = []
     self.stages: dict[tf.Operation, int] = {}
@@ -79,18 +79,18 @@ class StagePlanner:
     self._groups.add(ops)
     self._of_savers |= savers.saver_ops(ops)
 
-  def adopt_devices(self, ops: Sequence[tf.Operation]) -> None:
+  def inherit_devices(self, ops: Sequence[tf.Operation]) -> None:
     """Takes over the stages of ops that have a device of the mesh already.
 
     Args:
       ops: Ops that were added.
     """
-    own = [op for op in ops if op not in self._of_savers]
+    of_model = [op for op in ops if op not in self._of_savers]
     mesh = self._mesh
     devices = [
       mesh.model_devices(stage=k) for k in range(mesh.axis_size("stage"))
     ]
-    self.stages |= device_assignment.stages_of_devices(own, devices)
+    self.stages |= device_assignment.stages_of_devices(of_model, devices)
 
   def plan_forward(self, targets: Sequence[tf.Operation]) -> None:
     """Decides the stages of the forward graph: of all ops that were added.
@@ -101,7 +101,7 @@ class StagePlanner:
     Raises:
       ValueError: If the model cannot be placed as the configuration says.
     """
-    self.adopt_devices(self.ops)
+    self.inherit_devices(self.ops)
     marked = [op for op in self.ops if op not in self._of_savers]
     graph_checks.check_no_marks(marked, self._mesh)
     graph_checks.check_loops(self.ops, self.stages)
@@ -116,7 +116,7 @@ class StagePlanner:
   def propagate(
     self, ops: Sequence[tf.Operation], follows: propagation.Follows
   ) -> None:
-    """Decides the stages of ops by those of what they read and feed.
+    """Decides the stages of ops by those of their inputs and readers.
 
     Args:
       ops: Ops that were added.
@@ -126,10 +126,10 @@ class StagePlanner:
       ops, self._groups, self.stages, follows
     )
 
-  def plan_rest(self) -> None:
-    """Decides the stages of updates, slots and whatever else has none yet."""
-    rest = [op for op in self.ops if op not in self.stages]
-    self.propagate(rest, propagation.Follows.LARGEST_INPUT)
+  def plan_unplaced(self) -> None:
+    """Decides the stages of ops without one, such as updates and slots."""
+    ops = [op for op in self.ops if op not in self.stages]
+    self.propagate(ops, propagation.Follows.LARGEST_INPUT)
 
   def check(self) -> None:
     """Raises if the whole model and its placement do not suit each other.
@@ -194,8 +194,8 @@ def backward_of(
 ) -> list[tf.Operation]:
   """Returns the ops that come after the forward pass.
 
-  That is what depends on an op of a gradient: the backward pass, and the update
-  in the end. The lists in which a loop keeps its activations were made for its
+  These depend on an op of a gradient: the backward pass, and the update in the
+  end. The lists in which a loop keeps its activations were made for its
   gradient, too, but before there is a value of the batch: they have sizes.
 
   Args:
@@ -218,15 +218,15 @@ def plan_stages(
   """Decides the stage of each op.
 
   The forward pass is placed by the user's marks, or a strategy; ops of
-  gradients are where what they are the gradients of is; the rest follows what
-  it reads.
+  gradients are with the ops that they are the gradients of; the rest follows
+  its inputs.
 
   Args:
     ops: The ops of the graph but those of the input, in its order.
     backward: Those that come after the forward pass.
     config: How the model is placed.
     mesh: The mesh.
-    purpose: What the graph is for.
+    purpose: The purpose of the graph.
 
   Raises:
     ValueError: If the model cannot be placed as the configuration says.
@@ -243,19 +243,19 @@ def plan_stages(
     for op in traversal.ancestors(targets, ops)
     if not graph_reads.is_of_gradient(op)  # As the lists of a loop are.
   }
-  # What was there before there were gradients, such as metrics, is of the
-  # forward pass, too.
+  # Ops that are older than gradients, such as metrics, are of the forward
+  # pass, too.
   leading.update(
     itertools.takewhile(lambda op: not graph_reads.is_of_gradient(op), ops)
   )
   forward = [op for op in ops if op in leading]
-  rest = [op for op in ops if op not in leading]
+  others = [op for op in ops if op not in leading]
   planner = StagePlanner(config, mesh, purpose)
   planner.add(forward)
   planner.plan_forward(targets)
-  planner.add(rest)
-  planner.adopt_devices(rest)
-  for op in rest:
+  planner.add(others)
+  planner.inherit_devices(others)
+  for op in others:
     of_op = graph_reads.differentiated(op)
     while of_op is not None and of_op not in planner.stages:
       of_op = graph_reads.differentiated(of_op)
@@ -263,9 +263,9 @@ def plan_stages(
       of_op = _variable(op)
     if of_op in planner.stages:
       planner.stages.setdefault(op, planner.stages[of_op])
-  planner.propagate(rest, propagation.Follows.LARGEST_INPUT)
-  planner.plan_rest()
-  for op in rest:
+  planner.propagate(others, propagation.Follows.LARGEST_INPUT)
+  planner.plan_unplaced()
+  for op in others:
     variable = _variable(op)
     # No handle is sent to another device.
     if op.type in op_types.PASSES_HANDLE and variable in planner.stages:
@@ -280,15 +280,15 @@ def plan_stages(
 def _spans_stages(call: tf.Operation, stages: Stages) -> bool:
   """Whether the functions of a call use variables of several stages."""
   handles = [x for x in call.inputs if op_types.is_resource(x)]
-  found = {stages.get(variables.variable_of(x)) for x in handles}
-  return len(found - {None}) > 1
+  used = {stages.get(variables.variable_of(x)) for x in handles}
+  return len(used - {None}) > 1
 
 
 def _variable(op: tf.Operation) -> tf.Operation | None:
   """Returns the variable whose handle an op gets, in a branch as well.
 
-  A call may get those of many, and is where most of what it reads is. A
-  reference is one where it is written; who reads it gets its value.
+  A call may get those of many, and is where most of its inputs are. A reference
+  is one where it is written; a reader gets its value.
   """
   if op_types.is_call(op):
     return None
@@ -300,7 +300,7 @@ def _variable(op: tf.Operation) -> tf.Operation | None:
 
 
 def differentiated(op: tf.Operation) -> list[tf.Operation]:
-  """Returns what an op takes the gradient of; of a tape's what it reads.
+  """Returns the ops that an op takes the gradient of; of a tape's its inputs.
 
   Args:
     op: An op of a gradient, or any other one.

@@ -1,7 +1,7 @@
-"""The graph of a step: what is known of it, whatever is decided.
+"""The graph of a step: all facts of it, before any decision.
 
-It is what planning and lowering both read besides a plan: which ops a step
-runs, what goes in and what comes out, sizes, loops, and what depends on what.
+Planning and lowering both read it besides a plan: the ops that a step runs, its
+inputs and outputs, sizes, loops, and dependencies.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -30,15 +30,15 @@ class StepGraph:
   Attributes:
     graph: The graph.
     inputs: Features and labels with a dimension of examples.
-    fetches: What a step runs: the loss and what trains, or results.
+    fetches: The fetches of a step: the loss and the train op, or results.
     examples: The examples of the batch.
-    ops: What a step runs, each op after those that it reads.
+    ops: The ops of a step, each after those that it reads.
     frames: The loops that ops are in.
     shapes: The sizes of tensors.
     of_examples: The tensors of the inputs.
     depends: The ops that depend on these.
     of_inputs: Those that depend on inputs alone, on no state and no draw.
-    updates: What is made of gradients, and no gradient of it.
+    updates: Ops that depend on gradients, and no gradient on them.
   """
 
   def __init__(
@@ -46,7 +46,7 @@ class StepGraph:
     inputs: Sequence[batch_inputs.Input],
     fetches: Sequence[Fetch],
     examples: examples_lib.Examples,
-    given: Collection[tf.Operation],
+    earlier: Collection[tf.Operation],
     gradients: Collection[tf.Operation],
     is_per_example: Callable[[tf.Operation], bool],
   ):
@@ -54,10 +54,10 @@ class StepGraph:
 
     Args:
       inputs: Features and labels with a dimension of examples.
-      fetches: What a step runs.
+      fetches: The fetches of a step.
       examples: The examples of the batch.
-      given: The ops that were there before model_fn was called, and checks.
-      gradients: What was made in the place of ops of gradients.
+      earlier: The ops from before model_fn was called, and checks.
+      gradients: Ops in the place of ops of gradients, such as inlined ones.
       is_per_example: Whether the user says that an op computes each example by
         itself.
     """
@@ -74,7 +74,7 @@ class StepGraph:
     self.of_examples: list[tf.Tensor] = tf.nest.flatten(
       [x.value for x in inputs], expand_composites=True
     )
-    self._given = given
+    self._earlier = earlier
     self._gradients = gradients
     self.of_inputs = self._find_of_inputs()
     starts = [tensor.op for tensor in self.of_examples]
@@ -94,7 +94,7 @@ class StepGraph:
 
   def of_model(self) -> list[tf.Operation]:
     """Returns the ops of the graph that are not of the input."""
-    of_input = traversal.ops_run_with(*self.of_examples).union(self._given)
+    of_input = traversal.ops_run_with(*self.of_examples).union(self._earlier)
     return [op for op in self.graph.get_operations() if op not in of_input]
 
   def _find_updates(self) -> set[tf.Operation]:
@@ -110,30 +110,30 @@ class StepGraph:
   def _find_of_inputs(self) -> set[tf.Operation]:
     """Returns ops that depend on inputs alone.
 
-    Sizes of what a model computes are those, too, if they follow from sizes of
-    inputs: how many losses there are, say, waits for no loss.
+    Sizes of a model's tensors are those, too, if they follow from sizes of
+    inputs: the number of losses, say, waits for no loss.
     """
-    found = set(traversal.ops_run_with(*self.of_examples))
+    of_inputs = set(traversal.ops_run_with(*self.of_examples))
     for op in self.ops:
       is_stateful = op_registry.definition_of(op).is_stateful
       has_state = is_stateful and op.type != "Assert"
       if has_state or op.type in op_types.RANDOM:
         continue
-      if all(x in found for x in traversal.sources(op)) or (
-        op.type in MEASURES and self._is_of_sizes(op, found)
+      if all(x in of_inputs for x in traversal.sources(op)) or (
+        op.type in MEASURES and self._is_of_sizes(op, of_inputs)
       ):
-        found.add(op)
-    return found
+        of_inputs.add(op)
+    return of_inputs
 
   def _is_of_sizes(
     self, op: tf.Operation, of_inputs: Collection[tf.Operation]
   ) -> bool:
-    """Whether sizes follow from those of what depends on inputs alone."""
+    """Whether sizes follow from those of tensors that inputs alone make."""
     awaited = all(x in of_inputs for x in op.control_inputs)
     if not awaited or self.frames.loop(op) is not None:
       return False
     if any(map(self.shapes.is_container, op.inputs)):
-      return False  # What is not of inputs reads no list of slices.
+      return False  # An op that is not of inputs reads no list of slices.
     values = [self.shapes.value(tensor) for tensor in op.outputs]
     if any(value is None for value in values):
       return False

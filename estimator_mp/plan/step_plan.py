@@ -1,8 +1,8 @@
 """The plan of a step: how its ops are executed, as plain data.
 
-    stages    op -> stage              parts     op -> layouts of what parts
-    layouts   tensor -> layout                   read and make
-    passes    op -> stage and phase    edges     op -> what it waits for
+    stages    op -> stage              parts     op -> layouts of inputs
+    layouts   tensor -> layout                   and outputs
+    passes    op -> stage and phase    edges     op -> control inputs
 
 `lower.lowering` reads these; `reshards`, `segments` and `splits` are reports.
 Ops and tensors go by their names, so a plan goes to JSON and back, two plans
@@ -18,7 +18,7 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.config.schedules.schedule import Schedule
 from estimator_mp.pipeline.batched_gradients import BatchedGradient
 from estimator_mp.pipeline.cells import Pass
-from estimator_mp.plan.batch_report import Segments
+from estimator_mp.plan.batch_report import BatchReport
 from estimator_mp.plan.reshards import Reshard
 from estimator_mp.plan.split_plan import SplitPlan
 from estimator_mp.propagate.layouts import Layout, Parts
@@ -34,7 +34,7 @@ class StepPlan:
     num_replicas: How many replicas there are.
     num_slices: How many slices each of them has.
     split_axis: The axis that variables are split over; None if none is.
-    ops: What a step runs, each op after those that it reads.
+    ops: The ops of a step, each after those that it reads.
     stages: The stage of each op that has one.
     positions: Where ops are on the split axis, if not at 0.
     layouts: The layouts of tensors over slices, but for those that are whole.
@@ -51,10 +51,10 @@ class StepPlan:
     batched: The gradients that several slices make at once, by the tensors.
     recomputed: The ops that compute activations again, by those that they
       repeat.
-    kept: The micro-batches of a replica whose activations are kept anyway.
-    reshards: What slices cut, join and sum.
-    segments: What is told of slices; None if there are none.
-    splits: The variables that are split over the axis, and what that sends.
+    kept_micro_batches: The micro-batches whose activations are kept anyway.
+    reshards: The tensors that are cut, joined and summed for slices.
+    segments: The report of slices; None if there are none.
+    splits: The variables that are split over the axis, and the traffic.
   """
 
   mesh: mesh_lib.Mesh
@@ -76,9 +76,9 @@ class StepPlan:
   deferred: Mapping[str, tuple[str, ...]]
   batched: Mapping[str, BatchedGradient]
   recomputed: Mapping[str, str]
-  kept: tuple[int, ...]
+  kept_micro_batches: tuple[int, ...]
   reshards: tuple[Reshard, ...]
-  segments: Segments | None
+  segments: BatchReport | None
   splits: SplitPlan | None
 
   def to_dict(self) -> dict[str, Any]:
@@ -87,16 +87,16 @@ class StepPlan:
 
   @classmethod
   def from_dict(cls, value: Any) -> "StepPlan":
-    """Returns the plan of what `to_dict` has returned.
+    """Returns the plan of a result of `to_dict`.
 
     Args:
-      value: That, or what JSON has made of it.
+      value: The result, or a copy that was read from JSON.
 
     Raises:
-      ValueError: If it is no plan; the message says what is wrong, and where.
+      ValueError: If it is no plan; the message names the error and the place.
     """
-    found: StepPlan = json_values.made(cls, value, "the plan")
-    return found
+    plan: StepPlan = json_values.made(cls, value, "the plan")
+    return plan
 
   @property
   def has_slices(self) -> bool:

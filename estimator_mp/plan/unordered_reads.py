@@ -53,12 +53,12 @@ def find(
   ]
   if not pairs:
     return {}
-  found: dict[tf.Operation, list[tf.Operation]] = {}
+  waits: dict[tf.Operation, list[tf.Operation]] = {}
   order = _Order({op for pair in pairs for op in pair}, ops)
   for read, write in pairs:
     if not order.is_before(read, write) and not order.is_before(write, read):
-      found.setdefault(write, []).append(read)
-  return found
+      waits.setdefault(write, []).append(read)
+  return waits
 
 
 def _variable_read_at_once(op: tf.Operation) -> tf.Operation | None:
@@ -108,7 +108,7 @@ def find_of_references(
   inner |= {op for op in ops if loops.made_in(op) is not None}
 
   def outside(op: tf.Operation) -> list[tf.Operation]:
-    """Returns an op, or what it leads to where nothing can wait for it."""
+    """Returns an op, or its descendants outside if nothing can wait for it."""
     reached = traversal.walk(
       [op], lambda x: traversal.consumers(x) if x in inner else ()
     )
@@ -129,14 +129,14 @@ def find_of_references(
       for reader in readers
       if reader not in of_variable
     ]
-  found: dict[tf.Operation, list[tf.Operation]] = {}
+  waits: dict[tf.Operation, list[tf.Operation]] = {}
   order = _Order({op for pair in pairs for op in pair}, ops)
   for reader, write in pairs:
     if not order.is_before(reader, write) and not order.is_before(
       write, reader
     ):
-      found.setdefault(write, []).append(reader)
-  return found
+      waits.setdefault(write, []).append(reader)
+  return waits
 
 
 def readers_of(variable: tf.Operation) -> list[tf.Operation]:
@@ -177,7 +177,7 @@ class _Order:
     )
 
   def _visit(self, op: tf.Operation) -> bool:
-    """Adds what the sources of an op come after; says if it is more."""
+    """Adds the predecessors of an op's sources; says if it is more."""
     mask = 0
     for source in self._sources[op]:
       mask |= self._masks.get(source, 0) | self._bits.get(source, 0)

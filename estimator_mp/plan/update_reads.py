@@ -1,11 +1,11 @@
-"""Update reads: what updates of mirrored variables read of slices.
+"""Update reads: the tensors of slices that updates of mirrors read.
 
-Each replica repeats the updates of its mirrors, so it needs what they read: the
+Each replica repeats the updates of its mirrors, so it needs their inputs: the
 sums of gradients, and the rows of sparse ones. These are aggregated over
-replicas; what is a scalar is computed once, for all of them.
+replicas; a scalar is computed once, for all of them.
 
-What is aggregated at once is there at once. So optimizers that update one after
-the other, as those of a GAN, have rounds of their own.
+Tensors that are aggregated at once are there at once. So optimizers that update
+one after the other, as those of a GAN, have rounds of their own.
 """
 
 import dataclasses
@@ -25,8 +25,7 @@ class UpdateRead:
   Attributes:
     tensor: The plain tensor.
     variable: The variable whose update reads it; the first, if several do.
-    layout: Its layout over slices: what adds up is summed, what is split is
-      gathered.
+    layout: Its layout over slices: Partial is summed, Shard is gathered.
     round: How often a step has updated variables before, on the way to it.
   """
 
@@ -42,25 +41,25 @@ def find(
   variables: Collection[tf.Operation],
   layout_of: Callable[[tf.Tensor], Layout],
 ) -> list[UpdateRead]:
-  """Finds what updates read of slices.
+  """Finds the tensors of slices that updates read.
 
   Args:
-    ops: What a step runs, each op after those that it reads or waits for.
+    ops: The ops of a step, each after those that it reads or waits for.
     updates: Those that are executed once and that no slice reads.
     variables: The variables that replicas have mirrors of.
-    layout_of: Returns the layout of a tensor over slices; `Once` if what is
-      executed once is not to read parts of it.
+    layout_of: Returns the layout of a tensor over slices; `Once` if ops that
+      are executed once are not to read parts of it.
 
   Returns:
-    What each of the variables, and its slots, are updated by; in the order in
-    which a step makes it.
+    The inputs of updates of each of the variables and its slots, in the order
+    in which a step makes them.
   """
   writes: dict[tf.Operation, list[tf.Operation]] = {}
   for op in ops:
     for variable in variables_lib.written_variables(op):
       if variable.type == "VarHandleOp" and op in updates:
         writes.setdefault(variable, []).append(op)
-  found: dict[tf.Tensor, UpdateRead] = {}
+  aggregated: dict[tf.Tensor, UpdateRead] = {}
   for variable in (x for x in writes if x in variables):
     todo, seen = [*writes[variable]], set(writes[variable])
     while todo:
@@ -70,7 +69,7 @@ def find(
         if _is_aggregated(tensor, layout):
           assert isinstance(layout, Partial | Shard)
           if tensor.shape.rank != 0 or op in writes[variable]:
-            found.setdefault(tensor, UpdateRead(tensor, variable, layout))
+            aggregated.setdefault(tensor, UpdateRead(tensor, variable, layout))
           continue
         before = [tensor.op]
         if tensor.op.type == "VarHandleOp":
@@ -79,26 +78,26 @@ def find(
           continue
         todo += [x for x in before if x in updates and x not in seen]
         seen.update(before)
-  return _in_rounds(ops, updates, found)
+  return _in_rounds(ops, updates, aggregated)
 
 
 def _in_rounds(
   ops: Sequence[tf.Operation],
   updates: Collection[tf.Operation],
-  found: Mapping[tf.Tensor, UpdateRead],
+  reads: Mapping[tf.Tensor, UpdateRead],
 ) -> list[UpdateRead]:
-  """Returns what is read with its round, in the order of what makes it."""
+  """Returns reads with their rounds, in the order of the ops that make them."""
   rounds: dict[tf.Operation, int] = {}
   in_order: list[UpdateRead] = []
   for op in ops:
     before = [rounds.get(x, 0) for x in traversal.sources(op)]
     if op in updates:
-      before += [rounds[x.op] + 1 for x in op.inputs if x in found]
+      before += [rounds[x.op] + 1 for x in op.inputs if x in reads]
     rounds[op] = max(before, default=0)
     in_order += [
-      dataclasses.replace(found[x], round=rounds[op])
+      dataclasses.replace(reads[x], round=rounds[op])
       for x in op.outputs
-      if x in found
+      if x in reads
     ]
   return in_order
 

@@ -138,7 +138,7 @@ class ErrorsTest(absltest.TestCase):
     all_reduce(first, "collective")
     collectives = collective_order.collectives_of(self.graph)
     with self.assertRaisesRegex(
-      ValueError, "collective 0 .*_1/member.* reads what collective 1 .*makes"
+      ValueError, "collective 0 .*_1/member.* reads the result of .* 1 "
     ):
       ordering.order_collectives(collectives[::-1])
 

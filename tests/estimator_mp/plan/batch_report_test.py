@@ -6,9 +6,9 @@ from unittest import mock
 from estimator_mp.config import placement
 from estimator_mp.plan import batch_report, sharding_plan
 from estimator_mp.plan.batch_report import (
+  BatchReport,
   ExecutedOnce,
   Moved,
-  Segments,
   Where,
   Why,
 )
@@ -26,7 +26,7 @@ _ROOT = ExecutedOnce("Sqrt", "Sqrt", Why.SUM)
 _NORM = ExecutedOnce("bn", "FusedBatchNormV3", Why.MOMENTS)
 _GRADIENT = ExecutedOnce("own", "IdentityN", Why.FUNCTION)
 # Most of the work is executed once.
-_STOPPED = Segments(
+_STOPPED = BatchReport(
   0, (_LOOKUP,), flops=800, flops_in_parts=80, stopped_by=_RESHAPE
 )
 
@@ -38,7 +38,7 @@ class SegmentsTest(absltest.TestCase):
       self.assertRegex(line, text)
 
   def test_one_segment(self):
-    found = Segments(1, flops=800, flops_in_parts=800, inputs=Moved(20))
+    found = BatchReport(1, flops=800, flops_in_parts=800, inputs=Moved(20))
     self._assert_says(
       found,
       "^1 segment, .* 100% of floating-point operations are executed in parts",
@@ -46,7 +46,7 @@ class SegmentsTest(absltest.TestCase):
     )
 
   def test_several_segments(self):
-    found = Segments(
+    found = BatchReport(
       3,
       (_PYTHON, _ROOT, _TOP, _LOOKUP),
       flops=800,
@@ -67,23 +67,23 @@ class SegmentsTest(absltest.TestCase):
     )
 
   def test_a_batch_of_known_size(self):
-    found = Segments(
+    found = BatchReport(
       1, inputs=Moved(20), joined=Moved(4, 8), num_slices=4, num_examples=32
     )
     self._assert_says(found, "^1 segment", f"640 B .* {4 * 32 + 8 * 4} B$")
 
   def test_nearly_all_is_not_all(self):
-    found = Segments(1, flops=10**9, flops_in_parts=10**9 - 1)
+    found = BatchReport(1, flops=10**9, flops_in_parts=10**9 - 1)
     self.assertIn("; 99.9% of", found.lines()[0])
-    self.assertEqual(Segments(1).share_in_parts, 1.0)
+    self.assertEqual(BatchReport(1).share_in_parts, 1.0)
 
   def test_many_ops(self):
-    lines = Segments(8, (_ROOT,) * 7).lines()
+    lines = BatchReport(8, (_ROOT,) * 7).lines()
     self.assertLen(lines, 2 + 5 + 1)
     self.assertEqual(lines[-1], "  and 2 ops more")
 
   def test_json(self):
-    found = Segments(2, (_TOP,), 10, 5, Moved(1, 2, 3), num_examples=8)
+    found = BatchReport(2, (_TOP,), 10, 5, Moved(1, 2, 3), num_examples=8)
     values = json.loads(json.dumps(found.to_dict()))
     (once,) = values.pop("once")
     self.assertIn("per_example=['^TopKV2$']", once.pop("help"))
@@ -112,7 +112,7 @@ class SegmentsTest(absltest.TestCase):
     plan = sharding_plan.ShardingPlan(placement.Placement(()))
     table = str(plan)
     self.assertEqual(table, plan.placement.table())
-    found = Segments(1)
+    found = BatchReport(1)
     step = mock.Mock(segments=found)
     plan = sharding_plan.ShardingPlan(plan.placement, step=step)
     self.assertEqual(str(plan), f"{table}\n\n{found}")
@@ -123,16 +123,16 @@ class SegmentsTest(absltest.TestCase):
       r"share 10% of .* as Reshape \(Reshape\) is: its sizes are not known .*"
       r"x.set_shape.* write -1 .* per_example=\['\^Reshape\$'\]",
     )
-    self.assertEqual(Segments(3, (_PYTHON,)).warning(), "")
+    self.assertEqual(BatchReport(3, (_PYTHON,)).warning(), "")
 
 
 class CheckTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    ("nothing", Segments(3), "error"),
-    ("allowed", Segments(3, (_PYTHON, _TOP)), "allow"),
+    ("nothing", BatchReport(3), "error"),
+    ("allowed", BatchReport(3, (_PYTHON, _TOP)), "allow"),
     # Slices exchange a statistic, and nothing is executed on joined tensors.
-    ("statistics", Segments(3, (_ROOT, _NORM)), "error"),
-    ("before", Segments(3, (_LOOKUP,)), "error"),
+    ("statistics", BatchReport(3, (_ROOT, _NORM)), "error"),
+    ("before", BatchReport(3, (_LOOKUP,)), "error"),
     ("most_of_the_work", _STOPPED, "allow"),
   )
   def test_passes(self, found, fallback):
@@ -141,28 +141,28 @@ class CheckTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (
       "between_segments",
-      Segments(3, (_ROOT, _PYTHON)),
+      BatchReport(3, (_ROOT, _PYTHON)),
       r"'layer/py.x' \(PyFunc\) .* ends a segment; use per_example=.*\^layer",
     ),
     (
       "behind_the_last",
-      Segments(3, (_TOP,)),
+      BatchReport(3, (_TOP,)),
       r"'TopKV2' \(TopKV2\) is executed once, on joined tensors; use per_exam",
     ),
     (
       "nothing_to_say",
-      Segments(3, (_GRADIENT,)),
+      BatchReport(3, (_GRADIENT,)),
       r"'own' \(IdentityN\) .* ends a segment; use fallback=",
     ),
     (
       "several",
-      Segments(3, (_PYTHON, _GRADIENT, _TOP)),
+      BatchReport(3, (_PYTHON, _GRADIENT, _TOP)),
       r"3 ops are .*: 'layer/py.x' \(PyFunc\), 'own' \(IdentityN\), 'TopKV2' "
       r".* per_example=\['\^layer/py\\\\.x\$', '\^TopKV2\$'\] for those",
     ),
     (
       "many",
-      Segments(3, (_GRADIENT,) * 7),
+      BatchReport(3, (_GRADIENT,) * 7),
       r"7 ops are .*( 'own' \(IdentityN\),?){5} and 2 more; use fallback=",
     ),
     (
