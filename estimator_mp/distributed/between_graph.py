@@ -15,12 +15,7 @@ from collections.abc import Mapping
 
 from compat.private import estimators
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.distributed import (
-  ending,
-  input_by_task,
-  recovery,
-  status,
-)
+from estimator_mp.distributed import ending, input_by_task, recovery, status
 from estimator_mp.session import (
   distribution,
   interruption,

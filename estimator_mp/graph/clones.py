@@ -6,12 +6,7 @@ Mirrors of variables, updates of them, and what is computed again are clones.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from estimator_mp.graph import (
-  device_assignment,
-  op_types,
-  traversal,
-  variables,
-)
+from estimator_mp.graph import device_assignment, op_types, traversal, variables
 from estimator_mp.graph.definitions import Definitions, op_name
 
 import tensorflow as tf

@@ -19,10 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from compat.private import graph_edits
-from estimator_mp.analysis.symbolic_shapes import (
-  MEASURES,
-  SymbolicShapes,
-)
+from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
 from estimator_mp.capture.examples import UNCHECKED, Examples
 from estimator_mp.graph import control_flow, op_types, random_ops
 from estimator_mp.graph import frames as frames_lib

@@ -10,13 +10,7 @@ Lookups of one table that can be made at the same time share an exchange.
 """
 
 import dataclasses
-from collections.abc import (
-  Callable,
-  Collection,
-  Iterable,
-  Mapping,
-  Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from compat.private import graph_edits
 from estimator_mp.collectives import exchange

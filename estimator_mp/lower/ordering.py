@@ -7,12 +7,7 @@
 - XLA compiles the ops of a cell together, and none of two cells.
 """
 
-from collections.abc import (
-  Callable,
-  Iterable,
-  Mapping,
-  Sequence,
-)
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from compat.private import graph_edits
 from estimator_mp.config.schedules import schedule as schedule_lib

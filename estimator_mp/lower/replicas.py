@@ -12,13 +12,7 @@ Data parallelism over replicas that are pipelines themselves is in GPipe (Huang
 et al., 2019) and, with more axes, in GSPMD (Xu et al., 2021, arXiv:2105.04663).
 """
 
-from collections.abc import (
-  Callable,
-  Collection,
-  Iterable,
-  Mapping,
-  Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from compat.private import graph_edits
 from estimator_mp import devices as devices_lib

@@ -10,11 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from compat.private import graph_edits
-from estimator_mp.graph import (
-  colocation,
-  device_assignment,
-  placed_ops,
-)
+from estimator_mp.graph import colocation, device_assignment, placed_ops
 from estimator_mp.graph.definitions import Definitions, op_name
 from estimator_mp.propagate.splits import CyclicSplit, VariableSplit
 

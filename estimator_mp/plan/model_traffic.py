@@ -4,13 +4,7 @@ Whole tensors are on the first device. TensorFlow sends a tensor once to each
 device that reads it, however many ops read it there.
 """
 
-from collections.abc import (
-  Collection,
-  Hashable,
-  Iterable,
-  Mapping,
-  Sequence,
-)
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
 from estimator_mp.graph import feeds, op_types, same_ops, variables

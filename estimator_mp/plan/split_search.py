@@ -14,13 +14,7 @@ import dataclasses
 import itertools
 import math
 import re
-from collections.abc import (
-  Callable,
-  Hashable,
-  Iterable,
-  Iterator,
-  Sequence,
-)
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.plan.split_candidates import (

@@ -1,4 +1,4 @@
-"""Rules: what ops do with the dimensions of tensors.
+"""Rules: how the dimensions of an op's inputs and outputs go together.
 
 In: an op, and what is known of its shapes. Out: a `rule.Rule`, which labels the
 dimensions of its inputs and outputs as an einsum does. Most are a line of text

@@ -1,8 +1,8 @@
-"""Rules for what goes around loops, and for what keeps tensors of their rounds.
+"""Rules for loop variables, and for containers of the tensors of rounds.
 
 A container (a list, a `TensorArray`, an optional) has the dimensions of its
 elements: to split it is to split each of them. A `TensorArray` is known by its
-flow, and a stack by what is pushed.
+flow, and a stack by the tensors that are pushed.
 """
 
 from estimator_mp.rules.rule import Rule, SizesOf, Whole
@@ -56,7 +56,7 @@ FLOWS = {
   "TensorArrayV3": 1,
   "TensorArrayWriteV3": 0,
 }
-# They make what has a state of its own.
+# They make objects with a state of their own.
 OBJECTS = frozenset(["StackV2", "TensorArrayV3"])
 # They work on the state of an object, which nothing else sees.
 KEEPERS = OBJECTS | frozenset(
@@ -88,7 +88,7 @@ def _new_list(op: tf.Operation, shapes: Shapes) -> Rule | None:
   if not all(shapes.is_size(size) for size in sizes):
     return None
   return Rule(
-    (SizesOf(), Whole()), (tuple(numbered(len(sizes))),), sizes=dict_of(sizes)
+    (SizesOf(), Whole()), (numbered(len(sizes)),), sizes=dict_of(sizes)
   )
 
 
@@ -98,12 +98,12 @@ def _stack(op: tf.Operation, shapes: Shapes) -> Rule | None:
   element = shapes.shape(op.inputs[0])
   if element is None:
     return None
-  labels = tuple(numbered(len(element)))
+  labels = numbered(len(element))
   others = [Whole()] * (len(op.inputs) - 2)
   sizes = SizesOf(0, tuple(range(1, len(element) + 1)))
   count: dict[tuple[int, int], Size] = {}
-  if op.type == "TensorListGather" and (which := shapes.shape(op.inputs[1])):
-    count[0, 0] = which[0]
+  if op.type == "TensorListGather" and (indices := shapes.shape(op.inputs[1])):
+    count[0, 0] = indices[0]
   return Rule(
     (labels, *others, sizes),
     ((None, *labels),),
@@ -124,7 +124,7 @@ def _stack_array(op: tf.Operation, shapes: Shapes) -> Rule | None:
   element, count = shapes.shape(op.inputs[2]), shapes.shape(op.inputs[1])
   if element is None or not count:
     return None
-  labels = tuple(numbered(len(element)))
+  labels = numbered(len(element))
   return Rule(
     (Whole(), Whole(), labels),
     ((None, *labels),),
@@ -140,6 +140,6 @@ def _value(op: tf.Operation, shapes: Shapes) -> Rule | None:
   element = shapes.shape(op.inputs[0])
   if element is None or len(op.outputs) != 1:
     return None
-  labels = tuple(numbered(len(element)))
+  labels = numbered(len(element))
   linear = (frozenset([0]),)
   return Rule((labels,), (labels,), linear=linear, attributes=_ANY_SHAPES)

@@ -4,7 +4,7 @@ import dataclasses
 
 from estimator_mp.rules import notation
 from estimator_mp.rules.rule import Labels, Rule
-from estimator_mp.rules.table import Shapes, Table
+from estimator_mp.rules.table import Shapes, Table, ranks_of
 
 import tensorflow as tf
 
@@ -68,11 +68,6 @@ _SUM = notation.parse("AddN: s...* -> s...; linear")["AddN"]
 _EQUAL = notation.parse("Equal: ..., ... -> ...")["Equal"]
 
 
-def _ranks(op: tf.Operation, shapes: Shapes) -> list[int | None]:
-  found = [shapes.shape(tensor) for tensor in op.inputs]
-  return [None if x is None else len(x) for x in found]
-
-
 @TABLE.rule("Cast")
 def _cast(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """Sums are cast after or before: where that is not more coarse."""
@@ -83,7 +78,7 @@ def _cast(op: tf.Operation, shapes: Shapes) -> Rule | None:
     and after.dtype.size >= before.dtype.size
   )
   template = _LINEAR_CAST if is_linear else _CAST
-  return template.bind(op, _ranks(op, shapes))
+  return template.bind(op, ranks_of(op, shapes))
 
 
 @TABLE.rule("Equal", "NotEqual")
@@ -91,13 +86,13 @@ def _equal(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """Of shapes that do not fit these ops may make a scalar."""
   if not op.get_attr("incompatible_shape_error"):
     return None
-  return _EQUAL.bind(op, _ranks(op, shapes))
+  return _EQUAL.bind(op, ranks_of(op, shapes))
 
 
 @TABLE.rule("StringJoin")
 def _join_texts(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """Each input is a scalar, or has the shape of the others."""
-  ranks = _ranks(op, shapes)
+  ranks = ranks_of(op, shapes)
   known = [rank for rank in ranks if rank is not None]
   if len(known) < len(ranks) or len({*known} - {0}) > 1:
     return None
@@ -108,7 +103,7 @@ def _join_texts(op: tf.Operation, shapes: Shapes) -> Rule | None:
 @TABLE.rule("IdentityN")
 def _tuple(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """Tensors that have nothing in common."""
-  ranks = _ranks(op, shapes)
+  ranks = ranks_of(op, shapes)
   if None in ranks:
     return None
   labels: list[Labels] = [
@@ -120,14 +115,14 @@ def _tuple(op: tf.Operation, shapes: Shapes) -> Rule | None:
 @TABLE.rule("AccumulateNV2", "EnsureShape", "PlaceholderWithDefault")
 def _of_known_shape(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """A sum, or a tensor, whose shape is an attribute, too."""
-  found = _SUM.bind(op, _ranks(op, shapes))
-  return found and dataclasses.replace(found, shape_attribute="shape")
+  rule = _SUM.bind(op, ranks_of(op, shapes))
+  return rule and dataclasses.replace(rule, shape_attribute="shape")
 
 
 @TABLE.rule("Select")
 def _select(op: tf.Operation, shapes: Shapes) -> Rule | None:
-  """The condition has the shape of what it selects, or is one of its rows."""
-  of_condition, *ranks = _ranks(op, shapes)
+  """The condition has the shape of the values, or is one of their rows."""
+  of_condition, *ranks = ranks_of(op, shapes)
   rank = next((x for x in ranks if x is not None), None)
   if rank is None or of_condition not in (0, 1, rank):
     return None

@@ -2,8 +2,8 @@
 
 A convolution is a product of matrices over channels, for each image of a batch
 by itself: so images, or the channels it makes, are split; over the channels it
-reads it is a sum, and so is what images say of filters. Images stay whole in
-space. Kernels do not work on no image.
+reads it is a sum, and so is the gradient of filters over images. Images stay
+whole in space. Kernels do not work on no image.
 """
 
 from collections.abc import Sequence
@@ -80,10 +80,10 @@ def _convolution(op: tf.Operation, shapes: Shapes) -> Rule | None:
     return None
   rank = len(filters)
   is_one_group = images[axis] == filters[-2]
-  read, made = ("c", "f") if is_one_group else (None, None)
+  c_in, c_out = ("c", "f") if is_one_group else (None, None)
   return Rule(
-    (_images(op, rank, read) or (), _filters(rank, read, made)),
-    (_images(op, rank, made),),
+    (_images(op, rank, c_in) or (), _filters(rank, c_in, c_out)),
+    (_images(op, rank, c_out),),
     Reduction.SUM,
     (frozenset([0]), frozenset([1])),
     {(0, axis): filters[-1]},
@@ -99,16 +99,16 @@ def _transposed(op: tf.Operation, shapes: Shapes) -> Rule | None:
   if sizes is None or filters is None or axis is None:
     return None
   rank = len(filters)
-  how: Input = SizesOf()
+  shape: Input = SizesOf()
   known: list[Size | None] = [*sizes]
   if len(sizes) < rank:  # Those in space alone.
-    how, known = Whole(), [None, *sizes]
+    shape, known = Whole(), [None, *sizes]
     known.insert(axis, filters[-2])
   is_one_group = known[axis] == filters[-2]
-  made, read = ("c", "f") if is_one_group else (None, None)
+  c_in, c_out = ("c", "f") if is_one_group else (None, None)
   return Rule(
-    (how, _filters(rank, made, read), _images(op, rank, read) or ()),
-    (_images(op, rank, made),),
+    (shape, _filters(rank, c_in, c_out), _images(op, rank, c_out) or ()),
+    (_images(op, rank, c_in),),
     Reduction.SUM,
     (frozenset([1]), frozenset([2])),
     dict_of(known),
@@ -125,14 +125,14 @@ def _filter_gradient(op: tf.Operation, shapes: Shapes) -> Rule | None:
     return None
   rank = len(images)
   is_one_group = sizes is not None and images[axis] == sizes[-2]
-  read, made = ("c", "f") if is_one_group else (None, None)
+  c_in, c_out = ("c", "f") if is_one_group else (None, None)
   return Rule(
     (
-      _images(op, rank, read) or (),
+      _images(op, rank, c_in) or (),
       SizesOf() if is_one_group else Whole(),
-      _images(op, rank, made) or (),
+      _images(op, rank, c_out) or (),
     ),
-    (_filters(rank, read, made),),
+    (_filters(rank, c_in, c_out),),
     Reduction.SUM,
     (frozenset([0]), frozenset([2])),
     {} if sizes is None else dict_of(sizes),
@@ -205,7 +205,7 @@ def _depthwise_transposed(op: tf.Operation, shapes: Shapes) -> Rule | None:
   "MaxPoolGradGrad",
 )
 def _pool(op: tf.Operation, shapes: Shapes) -> Rule | None:
-  """Images, and for gradients what was made of them and its gradient."""
+  """Images, and for gradients the pooled ones and their gradient."""
   shape = shapes.shape(op.inputs[0])
   windows = op.get_attr("ksize"), op.get_attr("strides")
   labels = None if shape is None else _pooled(op, len(shape), windows)
@@ -236,7 +236,7 @@ def _pool_by_tensors(op: tf.Operation, shapes: Shapes) -> Rule | None:
 
 @TABLE.rule("AvgPool3DGrad", "AvgPoolGrad")
 def _pool_of_shape(op: tf.Operation, shapes: Shapes) -> Rule | None:
-  """The shape of images, and the gradient of what was made of them."""
+  """The shape of images, and the gradient of the pooled ones."""
   sizes = entries(shapes, op.inputs[0])
   windows = op.get_attr("ksize"), op.get_attr("strides")
   labels = None if sizes is None else _pooled(op, len(sizes), windows)
@@ -283,7 +283,7 @@ def _pool_with_places(op: tf.Operation, shapes: Shapes) -> Rule | None:
 
 @TABLE.rule("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
 def _transform(op: tf.Operation, shapes: Shapes) -> Rule | None:
-  """Images, a transform of each or one of all, a shape, and what to fill in."""
+  """Images, a transform of each or one of all, a shape, and a fill value."""
   transforms = shapes.shape(op.inputs[1])
   if transforms is None:
     return None
@@ -310,9 +310,9 @@ def _space_and_batch(op: tf.Operation, shapes: Shapes) -> Rule | None:
 def _batch_norm(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """Images, and vectors of scales, offsets, means and variances.
 
-  By images, if means and variances are those of the past; what else kernels
-  make then is open. In training parts of the images exchange their sums. The
-  outputs that the last version reserves beyond vectors are its kernel's own.
+  By images, if means and variances are those of the past; other outputs of
+  kernels are open then. In training parts of the images exchange their sums.
+  The outputs that the last version reserves beyond vectors are its kernel's.
   """
   shape, moments = shapes.shape(op.inputs[0]), shapes.shape(op.inputs[3])
   labels = None if shape is None else _images(op, len(shape), "c")
@@ -352,6 +352,6 @@ def _batch_norm_grad(op: tf.Operation, shapes: Shapes) -> Rule | None:
     (labels, labels, vector, vector, vector, *reserved),
     (labels, vector, vector, None, None),
     Reduction.SUM,
-    # Kernels differ in what they reserve: as the images are, so is all else.
+    # Kernels reserve different tensors: all are split as the images are.
     exchanged={"n": 1} if op.get_attr("is_training") else {},
   )

@@ -1,19 +1,12 @@
 """Rules for ops that take, or put, entries at indices.
 
-Each part takes what its own indices say of all there is, or of its own columns.
-What parts put at indices adds up, or is the largest of all parts.
+Each part takes entries at its own indices from all rows, or from its own
+columns. Entries that parts put at indices add up, or the largest stays.
 """
 
 from estimator_mp.graph import op_types
 from estimator_mp.rules import places
-from estimator_mp.rules.rule import (
-  Label,
-  Labels,
-  Reduction,
-  Rule,
-  SizesOf,
-  Whole,
-)
+from estimator_mp.rules.rule import Label, Reduction, Rule, SizesOf, Whole
 from estimator_mp.rules.shapes import dict_of, entries, number, numbered
 from estimator_mp.rules.table import Shapes, Table
 
@@ -35,10 +28,6 @@ SparseSegmentSumWithNumSegments: _ d..., r, r, = -> _ d...; sum
 """)
 
 
-def _labels(letter: str, count: int) -> Labels:
-  return tuple(f"{letter}{i}" for i in range(count))
-
-
 @TABLE.rule("Gather", "GatherV2")
 def _gather(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """Entries of one dimension, by indices of all or of each row of a batch."""
@@ -52,26 +41,26 @@ def _gather(op: tf.Operation, shapes: Shapes) -> Rule | None:
       return None
     axis, num_batch = named % len(values), op.get_attr("batch_dims")
     num_batch += len(indices) if num_batch < 0 else 0
-  own: list[Label | None] = numbered(len(values))
-  own[axis] = None
-  picks = numbered(len(indices), "i")
-  picks[:num_batch] = own[:num_batch]
-  own_rows = axis == num_batch == 0 and places.begin_with_examples(
+  of_values: list[Label | None] = [*numbered(len(values))]
+  of_values[axis] = None
+  picks = [*numbered(len(indices), "i")]
+  picks[:num_batch] = of_values[:num_batch]
+  by_example = axis == num_batch == 0 and places.begin_with_examples(
     op.inputs[1], values[0], shapes
   )
-  if own_rows:
-    own[0] = picks[0] = "rows"
-  output = (*own[:axis], *picks[num_batch:], *own[axis + 1 :])
+  if by_example:
+    of_values[0] = picks[0] = "rows"
+  output = (*of_values[:axis], *picks[num_batch:], *of_values[axis + 1 :])
   others = [Whole()] * (len(op.inputs) - 2)
   linear = (frozenset([0]),) if op.inputs[0].dtype.is_floating else ()
   return Rule(
-    (tuple(own), tuple(picks), *others),
+    (tuple(of_values), tuple(picks), *others),
     (output,),
     None,
     linear,
-    {(0, 0): indices[0]} if own_rows else {},
-    is_proportional=own_rows,
-    places=(1, "rows", values[0]) if own_rows else None,
+    {(0, 0): indices[0]} if by_example else {},
+    is_proportional=by_example,
+    places=(1, "rows", values[0]) if by_example else None,
   )
 
 
@@ -83,13 +72,13 @@ def _gather_rows(op: tf.Operation, shapes: Shapes) -> Rule | None:
   num_batch = op.get_attr("batch_dims")
   if values is None or indices is None or num_batch < 0:
     return None
-  own: list[Label | None] = numbered(len(values))
-  own[num_batch] = None
-  picks = numbered(len(indices), "i")
-  picks[:num_batch] = own[:num_batch]
-  output = (*own[:num_batch], *picks[num_batch:], *own[num_batch + 1 :])
+  table: list[Label | None] = [*numbered(len(values))]
+  table[num_batch] = None
+  picks = [*numbered(len(indices), "i")]
+  picks[:num_batch] = table[:num_batch]
+  output = (*table[:num_batch], *picks[num_batch:], *table[num_batch + 1 :])
   return Rule(
-    (tuple(own), tuple(picks)),
+    (tuple(table), tuple(picks)),
     (output,),
     sizes={
       (0, len(output) - i): values[len(values) - i]
@@ -106,11 +95,11 @@ def _gather_vectors(op: tf.Operation, shapes: Shapes) -> Rule | None:
   if values is None or not indices or not isinstance(indices[-1], int):
     return None
   depth = indices[-1]
-  own = (None,) * depth + _labels("d", len(values) - depth)
-  picks = _labels("i", len(indices) - 1)
+  of_values = (None,) * depth + numbered(len(values) - depth)
+  picks = numbered(len(indices) - 1, "i")
   return Rule(
-    (own, (*picks, None)),
-    ((*picks, *own[depth:]),),
+    (of_values, (*picks, None)),
+    ((*picks, *of_values[depth:]),),
     nonempty=True,
     linear=(frozenset([0]),) if op.type == "GatherNd" else (),
   )
@@ -123,13 +112,13 @@ def _scatter(op: tf.Operation, shapes: Shapes) -> Rule | None:
   sizes = entries(shapes, op.inputs[2])
   if not indices or updates is None or not isinstance(indices[-1], int):
     return None
-  picks = _labels("i", len(indices) - 1)
-  rest = _labels("d", len(updates) - len(picks))
-  output = ((None,) * indices[-1] + rest,)
+  picks = numbered(len(indices) - 1, "i")
+  dims = numbered(len(updates) - len(picks))
+  output = ((None,) * indices[-1] + dims,)
   dtype = op.inputs[1].dtype
   adds = dtype.is_floating or dtype.is_integer or dtype.is_complex
   return Rule(
-    ((*picks, None), (*picks, *rest), Whole() if sizes is None else SizesOf()),
+    ((*picks, None), (*picks, *dims), Whole() if sizes is None else SizesOf()),
     output,
     Reduction.SUM if adds else None,
     (frozenset([1]),),
@@ -151,24 +140,24 @@ def _tensor_scatter(op: tf.Operation, shapes: Shapes) -> Rule | None:
   if values is None or not indices or not isinstance(indices[-1], int):
     return None
   depth = indices[-1]
-  own = (None,) * depth + _labels("d", len(values) - depth)
-  updates = (None,) * (len(indices) - 1) + own[depth:]
-  return Rule((own, Whole(), updates), (own,), nonempty=True)
+  of_values = (None,) * depth + numbered(len(values) - depth)
+  updates = (None,) * (len(indices) - 1) + of_values[depth:]
+  return Rule((of_values, Whole(), updates), (of_values,), nonempty=True)
 
 
 @TABLE.rule("LookupTableFindV2")
 def _find(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """The values of keys, each of which is a scalar, in a lookup table."""
-  made = op.inputs[0].op
+  table = op.inputs[0].op
   keys, default = map(shapes.shape, op.inputs[1:])
-  if made.type not in op_types.TABLES_OF_SCALARS or keys is None:
+  if table.type not in op_types.TABLES_OF_SCALARS or keys is None:
     return None
   # Otherwise there is a default for each key.
-  names_shape = "value_shape" in made.node_def.attr
-  shape = tf.TensorShape(made.get_attr("value_shape") if names_shape else [])
+  names_shape = "value_shape" in table.node_def.attr
+  shape = tf.TensorShape(table.get_attr("value_shape") if names_shape else [])
   if shape.rank is None or default is None or len(default) != shape.rank:
     return None
-  labels = _labels("i", len(keys))
+  labels = numbered(len(keys), "i")
   output = labels + (None,) * shape.rank
   return Rule((Whole(), labels, Whole()), (output,))
 
@@ -178,7 +167,7 @@ def _one_hot(op: tf.Operation, shapes: Shapes) -> Rule | None:
   indices, depth = shapes.shape(op.inputs[0]), entries(shapes, op.inputs[1])
   if indices is None:
     return None
-  labels = _labels("i", len(indices))
+  labels = numbered(len(indices), "i")
   axis = op.get_attr("axis") % (len(labels) + 1)
   return Rule(
     (labels, SizesOf(0, (axis,)), Whole(), Whole()),
@@ -207,10 +196,10 @@ def _of_diagonals(op: tf.Operation, shapes: Shapes) -> Rule | None:
   shape, rank = shapes.shape(op.inputs[0]), op.outputs[0].shape.rank
   if shape is None or rank is None:
     return None
-  batch = _labels("b", rank - 2)
-  own = batch + (None,) * (len(shape) - len(batch))
+  batch = numbered(rank - 2, "b")
+  of_diagonals = batch + (None,) * (len(shape) - len(batch))
   others = [Whole()] * (len(op.inputs) - 1)
-  return Rule((own, *others), ((*batch, None, None),))
+  return Rule((of_diagonals, *others), ((*batch, None, None),))
 
 
 @TABLE.rule("MatrixSetDiagV2", "MatrixSetDiagV3")
@@ -219,10 +208,10 @@ def _put_diagonals(op: tf.Operation, shapes: Shapes) -> Rule | None:
   matrices, diagonals = map(shapes.shape, op.inputs[:2])
   if matrices is None or diagonals is None:
     return None
-  batch = _labels("b", len(matrices) - 2)
+  batch = numbered(len(matrices) - 2, "b")
   labels = (*batch, "M", "N")
-  own = batch + (None,) * (len(diagonals) - len(batch))
-  return Rule((labels, own, Whole()), (labels,))
+  of_diagonals = batch + (None,) * (len(diagonals) - len(batch))
+  return Rule((labels, of_diagonals, Whole()), (labels,))
 
 
 _REDUCTIONS = {
@@ -237,25 +226,25 @@ _REDUCTIONS = {
 def _unsorted_segments(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """Segments are of all dimensions of the ids; parts of rows are reduced.
 
-  A segment that a part has no row of is what changes no sum there, or product,
-  maximum or minimum.
+  A segment that a part has no row of is neutral there: it changes no sum, or
+  product, maximum or minimum.
   """
   values, ids = map(shapes.shape, op.inputs[:2])
   count = entries(shapes, op.inputs[2])
   if values is None or ids is None:
     return None
-  rows, rest = _labels("r", len(ids)), _labels("d", len(values) - len(ids))
+  rows, columns = numbered(len(ids), "r"), numbered(len(values) - len(ids))
   if count and places.begin_with_examples(op.inputs[1], count[0], shapes):
     return Rule(
-      (rows + rest, rows, SizesOf(0, (0,))),
-      ((rows[0], *rest),),
+      (rows + columns, rows, SizesOf(0, (0,))),
+      ((rows[0], *columns),),
       sizes={(0, 0): count[0]},
       is_proportional=True,
       places=(1, "r0", count[0]),
     )
   return Rule(
-    (rows + rest, rows, SizesOf(0, (0,))),
-    (("segments", *rest),),
+    (rows + columns, rows, SizesOf(0, (0,))),
+    (("segments", *columns),),
     _REDUCTIONS[op.type],
     (frozenset([0]),) if op.type == "UnsortedSegmentSum" else (),
     {(0, 0): count[0]} if count else {},
@@ -268,19 +257,19 @@ def _partition(op: tf.Operation, shapes: Shapes) -> Rule | None:
   values, ids = map(shapes.shape, op.inputs)
   if values is None or ids is None:
     return None
-  rest = _labels("d", len(values) - len(ids))
-  own = (None,) * len(ids) + rest
-  return Rule((own, Whole()), ((None, *rest),) * len(op.outputs))
+  columns = numbered(len(values) - len(ids))
+  of_values = (None,) * len(ids) + columns
+  return Rule((of_values, Whole()), ((None, *columns),) * len(op.outputs))
 
 
 @TABLE.rule("DynamicStitch", "ParallelDynamicStitch")
 def _stitch(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """Rows of any number, at places that indices say."""
   count = len(op.inputs) // 2
-  found = [shapes.shape(tensor) for tensor in op.inputs]
-  if None in found:
+  of_inputs = [shapes.shape(tensor) for tensor in op.inputs]
+  if None in of_inputs:
     return None
-  ranks = [len(x or ()) for x in found]
-  rest = _labels("d", ranks[count] - ranks[0])
-  rows = tuple((None,) * rank + rest for rank in ranks[:count])
-  return Rule((*[Whole()] * count, *rows), ((None, *rest),))
+  ranks = [len(x or ()) for x in of_inputs]
+  columns = numbered(ranks[count] - ranks[0])
+  rows = tuple((None,) * rank + columns for rank in ranks[:count])
+  return Rule((*[Whole()] * count, *rows), ((None, *columns),))

@@ -6,8 +6,8 @@
     Conv2DBackpropFilter:
       [n _ _ i], =, [n _ _ o] -> _ _ i o; sum, bilinear, nonempty
 
-Types of ops, their inputs, their outputs, and what else is known of them. A
-rule begins in the first column; lines that follow are indented.
+Types of ops, their inputs, their outputs, and traits. A rule begins in the
+first column; lines that follow are indented.
 
     m       a dimension; equal names are split alike
     C       one that is never split, and has the size of equal names
@@ -28,13 +28,13 @@ rule begins in the first column; lines that follow are indented.
     linear  the op is linear in its tensors with dimensions, all at once;
             linear(1) in input 1 alone, linear(1 2) in both at once
     exchanged(c)
-            parts along c, along which the first input is split, exchange what
-            they have computed (`lower.exchanges`)
+            parts along c, along which the first input is split, exchange
+            their results (`lower.exchanges`)
     bilinear
             it is linear in each of them by itself
     nonempty
             no part may be empty
-    alike   what lacks a dimension is the same for all parts along it
+    alike   an output that lacks a dimension is the same for all parts along it
 """
 
 import dataclasses
@@ -104,7 +104,7 @@ class Template:
     return any(x.has_format for x in (*self.inputs, *self.outputs))
 
   def orders(self, op: tf.Operation) -> tuple[bool, ...]:
-    """Returns what the attributes of an op say of the order of labels.
+    """Returns the order of labels by the attributes of an op.
 
     Args:
       op: The op. Others that say the same, of the same ranks, have the rule.
@@ -138,12 +138,12 @@ class Template:
       if labels is None or (rank is not None and len(labels) != rank):
         return None
       read.append(labels)
-    made = [_labels(term, op, lengths, None) for term in outputs]
-    if None in made:
+    written = [_labels(term, op, lengths, None) for term in outputs]
+    if None in written:
       return None
     return Rule(
       tuple(read),
-      tuple(made),
+      tuple(written),
       self.reduction,
       _spread_groups(self.linear, self.inputs, len(op.inputs)),
       nonempty=self.nonempty,
@@ -161,7 +161,7 @@ def parse(text: str) -> dict[str, Template]:
   Raises:
     ValueError: If a line is no rule, or a type has two.
   """
-  found: dict[str, Template] = {}
+  templates: dict[str, Template] = {}
   for line in re.sub(r"\n[ \t]+", " ", text.strip("\n")).splitlines():
     if not line.strip():
       continue
@@ -170,10 +170,10 @@ def parse(text: str) -> dict[str, Template]:
       raise ValueError(f"a rule is TYPES: INPUTS -> OUTPUTS, but not {line!r}")
     template = _template(rule.strip())
     for name in types.split():
-      if name in found:
+      if name in templates:
         raise ValueError(f"ops of type {name} have two rules")
-      found[name] = template
-  return found
+      templates[name] = template
+  return templates
 
 
 def _template(rule: str) -> Template:
@@ -253,7 +253,7 @@ def _spread_groups(
 def _lengths(
   terms: Sequence[_Term], ranks: Sequence[int | None]
 ) -> Mapping[str, int] | None:
-  """Returns how many dimensions stand for what has dots, by its name.
+  """Returns how many dimensions each label with dots stands for, by its name.
 
   Operands that are repeated may have fewer; then it is the number of most.
   """

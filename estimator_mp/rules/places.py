@@ -17,7 +17,7 @@ from estimator_mp.sizes.polynomials import Size
 import numpy as np
 import tensorflow as tf
 
-# What has the entries of its first input, in another shape or type.
+# Ops that make the entries of their first input, in another shape or type.
 _SAME_ENTRIES = frozenset(
   ["BroadcastTo", "Cast", "ExpandDims", "Identity", "Reshape", "Squeeze"]
 )
@@ -30,7 +30,7 @@ def begin_with_examples(indices: tf.Tensor, rows: Size, shapes: Shapes) -> bool:
   Args:
     indices: Indices of rows.
     rows: How many rows there are.
-    shapes: What is known of sizes.
+    shapes: The sizes of tensors.
   """
   todo = [indices]
   while todo:
@@ -72,5 +72,5 @@ def _number(tensor: tf.Tensor, shapes: Shapes) -> Size | None:
   value = shapes.value(tensor)
   if value is None or value.size != 1:
     return None
-  found: Size = np.ravel(value)[0]
-  return found
+  size: Size = np.ravel(value)[0]
+  return size

@@ -1,4 +1,4 @@
-"""Rules for reductions, and for what is sorted, counted or added in a row."""
+"""Rules for reductions, sorts, counts and cumulative sums."""
 
 import dataclasses
 
@@ -62,7 +62,7 @@ def _norm(op: tf.Operation, shapes: Shapes) -> Rule | None:
 
 @TABLE.rule("ArgMax", "ArgMin")
 def _place_of_extreme(op: tf.Operation, shapes: Shapes) -> Rule | None:
-  """Parts of the dimension that is reduced compare what each has found."""
+  """Parts of the dimension that is reduced compare their results."""
   rule = _over_axes(op, shapes, keep_dims=False)
   if rule is None or not op.inputs[0].dtype.is_floating:
     return rule
@@ -83,12 +83,12 @@ def _over_axes(
 ) -> Rule | None:
   """Returns a rule of which dimensions stay, and of which are reduced.
 
-  Along what may be reduced, or may not, nothing is split: whether two sizes are
-  equal is sometimes known only when a step runs.
+  Along dimensions that may be reduced, or may not, nothing is split: whether
+  two sizes are equal is sometimes known only when a step runs.
 
   Args:
     op: A reduction, whose second input has the numbers of dimensions.
-    shapes: What is known of its inputs.
+    shapes: The sizes of its inputs.
     keep_dims: Whether dimensions stay, with size 1.
   """
   shape = shapes.shape(op.inputs[0])

@@ -5,10 +5,10 @@
 A dimension has a label, and equal labels are split alike: if x is split along
 m, so is the product, and each part of it is the product of a part of x with all
 of w. Split along k, which the product has not, both operands are, and the
-products of parts add up. That is what GSPMD (Xu et al., 2021, arXiv:2105.04663)
-propagates shardings by, and one rule says it for ops of the forward and of the
-backward pass, for slices of the batch and for devices of the model axis. It
-also says which sizes are the same.
+products of parts add up. GSPMD (Xu et al., 2021, arXiv:2105.04663) propagates
+shardings so, and one rule says it for ops of the forward and of the backward
+pass, for slices of the batch and for devices of the model axis. It also says
+which sizes are the same.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ class Whole:
 
 @dataclasses.dataclass(frozen=True)
 class Local:
-  """An input of which each part reads what the same part has made for it."""
+  """An input of which each part reads the tensor that the same part made."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ class SizesOf:
     if self.dimensions is None:
       return dimension
     places = enumerate(self.dimensions)
-    return next((i for i, own in places if own == dimension), None)
+    return next((i for i, x in places if x == dimension), None)
 
 
 Input: TypeAlias = Labels | Whole | Local | SizesOf
@@ -77,7 +77,7 @@ Input: TypeAlias = Labels | Whole | Local | SizesOf
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-  """What an op does with the dimensions of its inputs.
+  """How the dimensions of an op's inputs and outputs go together.
 
   Attributes:
     inputs: The labels of each input's dimensions, or how parts read it.
@@ -95,7 +95,7 @@ class Rule:
       knows one of them only.
     nonempty: Whether kernels need parts that have entries.
     exchanged: Labels along which parts are no copies of the op, but exchange
-      what they have computed: `lower.exchanges` says how. Outputs without the
+      their results: `lower.exchanges` says how. Outputs without the
       label are whole. They are only split along it if the input of the number
       that it leads to is. Parts that do not exchange anything, which is another
       model, make such outputs by `reduction`.
@@ -103,9 +103,9 @@ class Rule:
       in a dimension with the label, of that size. A part counts them from its
       own first one on.
     owned: An input whose entries are places along a label, which any part may
-      have. A part does what is to be done with its own: of what it makes along
-      the label, it leaves out places of -1; if it writes, it reads along labels
-      "Entries" entries for its own places.
+      have. A part works on its own: along the label of an output, it leaves out
+      places of -1; if it writes, it reads along labels "Entries" entries for
+      its own places.
     local: Outputs of which nothing is known but that each part makes one for
       itself, which an op reads that has it as its `Local`.
     is_alike: Whether outputs that lack a label are the same for all parts along
@@ -139,8 +139,8 @@ class Rule:
     Args:
       index: The number of the input.
     """
-    found = self.inputs[index]
-    return found if isinstance(found, tuple) else ()
+    labels = self.inputs[index]
+    return labels if isinstance(labels, tuple) else ()
 
 
 def may_be_split(label: Label | None) -> bool:

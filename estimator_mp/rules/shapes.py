@@ -3,13 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from estimator_mp.rules.rule import (
-  Label,
-  Labels,
-  Rule,
-  SizesOf,
-  Whole,
-)
+from estimator_mp.rules.rule import Label, Labels, Rule, SizesOf, Whole
 from estimator_mp.rules.table import Shapes, Table
 from estimator_mp.sizes import polynomials
 from estimator_mp.sizes.polynomials import Polynomial, Size
@@ -23,7 +17,7 @@ _ALL = (frozenset([0]),)
 
 
 class _Unknown:
-  """What is not known of a slice."""
+  """A bound of a slice that is not known."""
 
 
 _UNKNOWN = _Unknown()
@@ -35,7 +29,7 @@ def entries(shapes: Shapes, tensor: tf.Tensor) -> list[Size] | None:
   """Returns the entries of a tensor, such as a shape; None if not known.
 
   Args:
-    shapes: What is known of it.
+    shapes: The values of tensors.
     tensor: A small tensor of integers.
   """
   value = shapes.value(tensor)
@@ -46,21 +40,21 @@ def number(shapes: Shapes, tensor: tf.Tensor) -> int | None:
   """Returns the only entry of a tensor, if it is known as a number.
 
   Args:
-    shapes: What is known of it.
+    shapes: The values of tensors.
     tensor: A tensor of one integer.
   """
-  found = entries(shapes, tensor)
-  return found[0] if found and isinstance(found[0], int) else None
+  values = entries(shapes, tensor)
+  return values[0] if values and isinstance(values[0], int) else None
 
 
-def numbered(count: int, letter: str = "d") -> list[Label | None]:
+def numbered(count: int, letter: str = "d") -> Labels:
   """Returns labels for so many dimensions.
 
   Args:
     count: How many.
-    letter: What they begin with.
+    letter: Their first letter.
   """
-  return [f"{letter}{i}" for i in range(count)]
+  return tuple(f"{letter}{i}" for i in range(count))
 
 
 @TABLE.rule("Reshape")
@@ -135,7 +129,7 @@ def _transpose(op: tf.Operation, shapes: Shapes) -> Rule | None:
     return None
   labels = numbered(len(order))
   output = tuple(labels[x] for x in order)
-  return Rule((tuple(labels), Whole()), (output,), None, _ALL)
+  return Rule((labels, Whole()), (output,), None, _ALL)
 
 
 @TABLE.rule("ExpandDims")
@@ -146,12 +140,12 @@ def _expand_dims(op: tf.Operation, shapes: Shapes) -> Rule | None:
   labels = numbered(len(shape))
   axis %= len(shape) + 1
   output = (*labels[:axis], None, *labels[axis:])
-  return Rule((tuple(labels), Whole()), (output,), None, _ALL, {(0, axis): 1})
+  return Rule((labels, Whole()), (output,), None, _ALL, {(0, axis): 1})
 
 
 @TABLE.rule("Squeeze")
 def _squeeze(op: tf.Operation, shapes: Shapes) -> Rule | None:
-  """Without names it removes what is 1, which has to be known."""
+  """Without names it removes dimensions of 1, which have to be known."""
   shape = shapes.shape(op.inputs[0])
   if shape is None:
     return None
@@ -183,8 +177,8 @@ def _broadcast_to(op: tf.Operation, shapes: Shapes) -> Rule | None:
   if before is None or after is None:
     return None
   labels = tuple(f"...{i}" for i in range(len(after), 0, -1))
-  own = labels[len(after) - len(before) :]
-  return Rule((own, SizesOf()), (labels,), None, _ALL, dict_of(after))
+  of_value = labels[len(after) - len(before) :]
+  return Rule((of_value, SizesOf()), (labels,), None, _ALL, dict_of(after))
 
 
 @TABLE.rule("Fill")
@@ -192,13 +186,13 @@ def _fill(op: tf.Operation, shapes: Shapes) -> Rule | None:
   sizes = entries(shapes, op.inputs[0])
   if sizes is None:
     return None
-  labels = tuple(numbered(len(sizes)))
+  labels = numbered(len(sizes))
   return Rule((SizesOf(), ()), (labels,), sizes=dict_of(sizes))
 
 
 @TABLE.rule("Tile")
 def _tile(op: tf.Operation, shapes: Shapes) -> Rule | None:
-  """What is there once stays; one entry is repeated to any size."""
+  """A dimension that is not repeated stays; one entry is, to any size."""
   before, times = shapes.shape(op.inputs[0]), entries(shapes, op.inputs[1])
   if before is None or times is None:
     return None
@@ -218,7 +212,7 @@ def _tile(op: tf.Operation, shapes: Shapes) -> Rule | None:
 
 @TABLE.rule("MirrorPad", "MirrorPadGrad", "Pad", "PadV2")
 def _pad(op: tf.Operation, shapes: Shapes) -> Rule | None:
-  """What has no padding stays."""
+  """A dimension without padding stays."""
   before, paddings = shapes.shape(op.inputs[0]), entries(shapes, op.inputs[1])
   if before is None or paddings is None:
     return None
@@ -250,8 +244,8 @@ def _turn(op: tf.Operation, shapes: Shapes) -> Rule | None:
   if shape is None:
     return None
   if op.type == "Reverse":
-    found = entries(shapes, op.inputs[1])
-    turned = found and frozenset(i for i, x in enumerate(found) if x)
+    flags = entries(shapes, op.inputs[1])
+    turned = flags and frozenset(i for i, x in enumerate(flags) if x)
   else:
     over = shapes.axes(op.inputs[-1], len(shape))
     turned = None if over is None else over.sure | over.maybe
@@ -318,16 +312,16 @@ def _strided_slice_grad(op: tf.Operation, shapes: Shapes) -> Rule | None:
 def _pieces(
   op: tf.Operation, shapes: Shapes, shape: Sequence[Size]
 ) -> tuple[Labels, Labels, dict[tuple[int, int], Size]] | None:
-  """Returns what a slice with strides takes of each dimension.
+  """Returns the dimensions of a slice with strides.
 
   Args:
     op: A slice, or the gradient of one; the second, third and fourth inputs
       are its bounds and strides.
-    shapes: What is known of its inputs.
-    shape: The sizes of what is sliced.
+    shapes: The sizes and values of its inputs.
+    shape: The sizes of the tensor that is sliced.
 
   Returns:
-    The labels of what is sliced, and of the slice: equal ones where all of a
+    The labels of that tensor, and of the slice: equal ones where all of a
     dimension is taken. And known sizes of the slice.
   """
   of_bounds = shapes.shape(op.inputs[1])
@@ -413,18 +407,18 @@ def _taken(
 @TABLE.rule("Pack")
 def _pack(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """Tensors of one shape, which is known of some of them at least."""
-  found = [shapes.shape(tensor) for tensor in op.inputs]
-  known = next((x for x in found if x is not None), None)
+  of_inputs = [shapes.shape(tensor) for tensor in op.inputs]
+  known = next((x for x in of_inputs if x is not None), None)
   if known is None:
     return None
   labels = numbered(len(known))
   axis = op.get_attr("axis") % (len(labels) + 1)
   return Rule(
-    (tuple(labels),) * len(found),
+    (labels,) * len(of_inputs),
     ((*labels[:axis], None, *labels[axis:]),),
     None,
-    (frozenset(range(len(found))),),
-    {(0, axis): len(found)},
+    (frozenset(range(len(of_inputs))),),
+    {(0, axis): len(of_inputs)},
   )
 
 
@@ -435,9 +429,9 @@ def _unpack(op: tf.Operation, shapes: Shapes) -> Rule | None:
     return None
   labels = numbered(len(shape))
   axis = op.get_attr("axis") % len(labels)
-  output = tuple(x for i, x in enumerate(labels) if i != axis)
-  labels[axis] = None
-  return Rule((tuple(labels),), (output,) * len(op.outputs), None, _ALL)
+  output = (*labels[:axis], *labels[axis + 1 :])
+  labels = (*labels[:axis], None, *labels[axis + 1 :])
+  return Rule((labels,), (output,) * len(op.outputs), None, _ALL)
 
 
 @TABLE.rule("Concat", "ConcatV2")
@@ -445,8 +439,8 @@ def _concat(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """Along another dimension each part joins its own."""
   of_axis = 0 if op.type == "Concat" else len(op.inputs) - 1
   tensors = [x for i, x in enumerate(op.inputs) if i != of_axis]
-  found = [shapes.shape(tensor) for tensor in tensors]
-  known = [x for x in found if x is not None]
+  of_inputs = [shapes.shape(tensor) for tensor in tensors]
+  known = [x for x in of_inputs if x is not None]
   axis = number(shapes, op.inputs[of_axis])
   if not known or axis is None:
     return None
@@ -455,7 +449,7 @@ def _concat(op: tf.Operation, shapes: Shapes) -> Rule | None:
   inputs: list[Labels | Whole] = [labels] * len(tensors)
   inputs.insert(of_axis, Whole())
   sizes: dict[tuple[int, int], Size] = {}
-  if len(known) == len(found):
+  if len(known) == len(of_inputs):
     total: Size = 0
     for shape in known:
       total = total + shape[axis]

@@ -26,7 +26,7 @@ class Axes:
 
 
 class Shapes(Protocol):
-  """What is known of the tensors that an op reads."""
+  """The known sizes and values of the tensors that an op reads."""
 
   def shape(self, tensor: tf.Tensor) -> Sequence[Size] | None:
     """Returns the sizes of dimensions; None if their number is not known."""
@@ -44,7 +44,7 @@ class Shapes(Protocol):
     """Returns the shape of the variable that a handle is of."""
 
 
-# From an op, and what is known of shapes, to its rule; None if there is none
+# From an op, and the shapes of its inputs, to its rule; None if there is none
 # for such shapes.
 Function: TypeAlias = Callable[[tf.Operation, Shapes], Rule | None]
 
@@ -86,7 +86,7 @@ class Table:
 
     Args:
       op: The op.
-      shapes: What is known of its inputs.
+      shapes: The sizes and values of its inputs.
       as_type: The type whose rule it is, if not its own.
     """
     function = self._functions.get(as_type or op.type)
@@ -104,13 +104,23 @@ class Table:
     self._functions.update(functions)
 
 
+def ranks_of(op: tf.Operation, shapes: Shapes) -> list[int | None]:
+  """Returns the ranks of an op's inputs, as far as known.
+
+  Args:
+    op: The op.
+    shapes: The sizes of its inputs.
+  """
+  of_inputs = [shapes.shape(tensor) for tensor in op.inputs]
+  return [None if x is None else len(x) for x in of_inputs]
+
+
 def _bound(template: notation.Template) -> Function:
   # A model has many ops of the same few ranks.
   bound: dict[tuple[object, ...], Rule | None] = {}
 
   def rule(op: tf.Operation, shapes: Shapes) -> Rule | None:
-    found = [shapes.shape(tensor) for tensor in op.inputs]
-    ranks = [None if x is None else len(x) for x in found]
+    ranks = ranks_of(op, shapes)
     key = tuple(ranks), len(op.outputs), template.orders(op)
     if key not in bound:
       bound[key] = template.bind(op, ranks)

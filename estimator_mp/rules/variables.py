@@ -5,8 +5,8 @@ variable are written.
 """
 
 from compat.private import op_registry
-from estimator_mp.rules.rule import Input, Label, Labels, Rule, SizesOf, Whole
-from estimator_mp.rules.shapes import dict_of, entries
+from estimator_mp.rules.rule import Input, Labels, Rule, SizesOf, Whole
+from estimator_mp.rules.shapes import dict_of, entries, numbered
 from estimator_mp.rules.table import Shapes, Table
 
 import tensorflow as tf
@@ -16,16 +16,12 @@ VarIsInitializedOp: e... -> (); all
 """)
 
 
-def _numbered(count: int) -> Labels:
-  return tuple(f"d{i}" for i in range(count))
-
-
 @TABLE.rule("ReadVariableOp")
 def _read(op: tf.Operation, shapes: Shapes) -> Rule | None:
   shape = shapes.variable_shape(op.inputs[0])
   if shape is None:
     return None
-  labels = _numbered(len(shape))
+  labels = numbered(len(shape))
   return Rule((labels,), (labels,), sizes=dict_of(shape))
 
 
@@ -58,7 +54,7 @@ def _write(op: tf.Operation, shapes: Shapes) -> Rule | None:
   shape = shapes.variable_shape(op.inputs[0])
   if shape is None:
     return None
-  labels = _numbered(len(shape))
+  labels = numbered(len(shape))
   inputs: list[Input] = []
   for tensor in op.inputs:
     is_scalar = tensor.dtype != tf.resource and shapes.shape(tensor) == ()
@@ -95,19 +91,19 @@ def _write_rows(op: tf.Operation, shapes: Shapes) -> Rule | None:
   rows = shapes.shape(op.inputs[names.index("indices")])
   if shape is None or rows is None:
     return None
-  columns = _numbered(len(shape))[1:]
+  columns = numbered(len(shape))[1:]
   is_list = len(rows) == 1
   entries_of: Labels = ("Entries",) if is_list else (None,) * len(rows)
   inputs: list[Input] = []
   for name, tensor in zip(names, op.inputs, strict=True):
-    own: Labels = (*entries_of, *columns)
+    labels: Labels = (*entries_of, *columns)
     if tensor.dtype == tf.resource:
-      own = ("rows" if is_list else None, *columns)
+      labels = ("rows" if is_list else None, *columns)
     elif name == "indices":
-      own = entries_of
+      labels = entries_of
     elif shapes.shape(tensor) == ():
-      own = ()
-    inputs.append(own)
+      labels = ()
+    inputs.append(labels)
   owned = (names.index("indices"), "rows") if is_list else None
   return Rule(tuple(inputs), (), owned=owned)
 
@@ -121,13 +117,11 @@ def _write_rows(op: tf.Operation, shapes: Shapes) -> Rule | None:
 )
 def _write_vectors(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """Rows of a variable, if indices are of the first dimension alone."""
-  shape, indices = (
-    shapes.variable_shape(op.inputs[0]),
-    shapes.shape(op.inputs[1]),
-  )
+  shape = shapes.variable_shape(op.inputs[0])
+  indices = shapes.shape(op.inputs[1])
   if shape is None or indices is None or len(indices) != 2 or indices[1] != 1:
     return None
-  columns = _numbered(len(shape))[1:]
+  columns = numbered(len(shape))[1:]
   return Rule(
     (("rows", *columns), ("Entries", None), ("Entries", *columns)),
     (),
@@ -156,7 +150,7 @@ def _random(op: tf.Operation, shapes: Shapes) -> Rule | None:
   if sizes is None:
     return None
   others = [Whole()] * (len(op.inputs) - 1)
-  labels = _numbered(len(sizes))
+  labels = numbered(len(sizes))
   return Rule((SizesOf(), *others), (labels,), sizes=dict_of(sizes))
 
 
@@ -166,9 +160,9 @@ def _random_by_parameters(op: tf.Operation, shapes: Shapes) -> Rule | None:
   sizes, parameters = entries(shapes, op.inputs[0]), shapes.shape(op.inputs[1])
   if sizes is None or parameters is None:
     return None
-  own: list[Label | None] = [f"p{i}" for i in range(len(parameters))]
+  per_entry = numbered(len(parameters), "p")
   return Rule(
-    (SizesOf(), tuple(own)),
-    ((*_numbered(len(sizes)), *own),),
+    (SizesOf(), per_entry),
+    ((*numbered(len(sizes)), *per_entry),),
     sizes=dict_of(sizes),
   )

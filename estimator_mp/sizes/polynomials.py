@@ -1,7 +1,7 @@
 """Sizes of dimensions: integers, or polynomials over names of unknown sizes.
 
-A batch may have any number of examples, say `n`. What model_fn computes from it
-has sizes such as `3*n` or `n*t + 1`. As polynomials they are compared, divided
+A batch may have any number of examples, say `n`. Tensors that depend on it
+have sizes such as `3*n` or `n*t + 1`. As polynomials they are compared, divided
 and told apart from sizes that only happen to be equal.
 
 A size is an `int` wherever it is a number, and a `Polynomial` otherwise, so
@@ -46,7 +46,7 @@ class Polynomial:
 
   @classmethod
   def from_json(cls, value: Any) -> Polynomial:
-    """Returns the polynomial of what `to_json` has returned.
+    """Returns the polynomial of a result of `to_json`.
 
     Raises:
       ValueError: If it is none.
@@ -116,7 +116,7 @@ class Polynomial:
   __repr__ = __str__
 
 
-# A number, or what it is for all numbers that symbols may stand for.
+# A number, or a function of the numbers that symbols may stand for.
 Size: TypeAlias = int | Polynomial
 
 
@@ -165,9 +165,9 @@ def divide(dividend: Size, divisor: Size) -> Size:
   """
   quotient: Size = 0
   leading, count = _leading(divisor, dividend)
-  rest = dividend
+  remainder = dividend
   # The leading term of the rest goes in each turn, as in a division of numbers.
-  while (terms := terms_of(rest)) != {}:
+  while (terms := terms_of(remainder)) != {}:
     term = max(terms, key=_degree)
     left = list(term)
     for name in leading:
@@ -178,7 +178,7 @@ def divide(dividend: Size, divisor: Size) -> Size:
       raise UnknownSizeError(f"{dividend} is divided by {divisor}")
     part = _size({tuple(left): terms[term] // count})
     quotient = quotient + part
-    rest = rest - part * divisor
+    remainder = remainder - part * divisor
   return quotient
 
 

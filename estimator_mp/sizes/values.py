@@ -1,13 +1,13 @@
-"""Values of shapes: what ops compute of sizes, on symbols.
+"""Values of shapes: the arithmetic of sizes, on symbols.
 
 A graph measures tensors, and computes from their sizes those of others:
 
     Reshape(x, Pack(Shape(x)[0] * 2, -1))
 
 Here Shape(x) is [n, 8], Shape(x)[0] * 2 is 2*n, and so on: small tensors of
-integers, whose entries are `Size`s, are evaluated as the kernels would. So what
-a part of a tensor is reshaped to, or filled, follows from the part's own sizes,
-and no op of this arithmetic is ever copied.
+integers, whose entries are `Size`s, are evaluated as the kernels would. So the
+shape to which a part of a tensor is reshaped, or filled, follows from the
+part's own sizes, and no op of this arithmetic is ever copied.
 """
 
 import functools
@@ -67,14 +67,14 @@ def evaluate(
   try:
     if op.type in _COMPARISONS:
       choose = functools.partial(_COMPARISONS[op.type], least)
-      found = [_entrywise(choose)(op, *inputs)]
+      outputs = [_entrywise(choose)(op, *inputs)]
     elif kernel is not None:
-      found = kernel(op, inputs)
+      outputs = kernel(op, inputs)
     else:
       return None
   except UnknownSizeError:
     return None
-  return [np.asarray(value, object) for value in found]
+  return [np.asarray(value, object) for value in outputs]
 
 
 def is_evaluated(op: tf.Operation) -> bool:
@@ -229,9 +229,9 @@ def _reduced(
 ) -> Callable[..., Value]:
   def reduce(op: tf.Operation, value: Value, over: Value) -> Value:
     axes = _axes(op, value, over)
-    rest = [axis for axis in range(value.ndim) if axis not in axes]
-    shape = [value.shape[axis] for axis in rest]
-    rows = np.transpose(value, rest + axes).reshape([*shape, -1])
+    others = [axis for axis in range(value.ndim) if axis not in axes]
+    shape = [value.shape[axis] for axis in others]
+    rows = np.transpose(value, others + axes).reshape([*shape, -1])
     result = np.empty(shape, object)
     for place in np.ndindex(*shape):
       result[place] = function(list(rows[place]))
@@ -310,8 +310,8 @@ def _split(op: tf.Operation, inputs: Sequence[Value]) -> list[Value]:
 def _split_by_sizes(op: tf.Operation, inputs: Sequence[Value]) -> list[Value]:
   sizes, axis = numbers(inputs[1]), _number(inputs[2])
   if -1 in sizes:
-    rest = inputs[0].shape[axis] - sum(x for x in sizes if x != -1)
-    sizes[sizes.index(-1)] = rest
+    left = inputs[0].shape[axis] - sum(x for x in sizes if x != -1)
+    sizes[sizes.index(-1)] = left
   return [*np.split(inputs[0], np.cumsum(sizes)[:-1], axis)]
 
 
@@ -344,8 +344,8 @@ def _strided_slice(
       first = None if has("begin", i) else begins[i]
       last = None if has("end", i) else ends[i]
       index.append(slice(first, last, strides[i]))
-  found = x[tuple(index)]
-  return found if isinstance(found, np.ndarray) else value_of(found)
+  piece = x[tuple(index)]
+  return piece if isinstance(piece, np.ndarray) else value_of(piece)
 
 
 @_one("DynamicStitch")
@@ -362,10 +362,10 @@ def _stitch(op: tf.Operation, *read: Value) -> Value:
 @_kernel("ConcatOffset")
 def _offsets(op: tf.Operation, inputs: Sequence[Value]) -> list[Value]:
   axis, begin = _number(inputs[0]), 0
-  found = []
+  offsets = []
   for shape in inputs[1:]:
     offset: list[Size] = [0] * len(shape)
     offset[axis] = begin
-    found.append(value_of(offset))
+    offsets.append(value_of(offset))
     begin = begin + shape[axis]
-  return found
+  return offsets

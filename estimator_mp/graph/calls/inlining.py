@@ -10,13 +10,7 @@ inlined as a session of TensorFlow would do it before it runs them:
 """
 
 import dataclasses
-from collections.abc import (
-  Callable,
-  Collection,
-  Iterable,
-  Mapping,
-  Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from compat.private import graph_edits, graph_reads, op_registry
 from estimator_mp.graph import op_types
