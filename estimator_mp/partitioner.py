@@ -449,7 +449,9 @@ class Partitioner:
   def _plan_passes(self) -> None:
     """Decides what slices wait for, and which passes ops are in."""
     step = self.step
-    in_loops = {op for op in step.ops if step.frames.read_in(op) is not None}
+    in_loops = {
+      op for op in step.ops if step.frames.input_frame(op) is not None
+    }
     every = self._graph.get_operations()
     self._late = deferred_edges.plan_waits(
       step.ops,
@@ -559,7 +561,7 @@ class Partitioner:
       updates=_names(op for op in ops if op not in of_slices),
       stateful=_names(self._stateful()),
       passes=tuple(map(_by_name, self.passes)),
-      edges={op.name: _names(x) for op, x in self._late.waits.kept.items()},
+      edges={op.name: _names(x) for op, x in self._late.waits.replaced.items()},
       deferred={op.name: _names(x) for op, x in self._late.late.items()},
       batched=self._plan_batched(mode),
       recomputed={x.name: op.name for x, op in self._recomputed.items()},

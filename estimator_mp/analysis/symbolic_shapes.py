@@ -362,7 +362,7 @@ class SymbolicShapes:
     """Returns a new symbol."""
     place = "" if axis is None else f"[{axis}]"
     name = f"{tensor.name}{place}"
-    frame = self._frames.made_in(tensor.op)
+    frame = self._frames.output_frame(tensor.op)
     self.origins[name] = Origin(tensor.name, axis, frame)
     return polynomials.symbol(name)
 
@@ -382,7 +382,7 @@ class SymbolicShapes:
         size if number is None else number
         for size, number in zip(sizes, static, strict=True)
       ]
-    here = self._frames.made_in(op)
+    here = self._frames.output_frame(op)
     if self.is_container(tensor):
       # It holds what other rounds have put there.
       here = None if here is None else here.parent
@@ -502,7 +502,7 @@ class SymbolicShapes:
     if tensor.dtype not in (tf.int32, tf.int64):
       return None
     if (pushed := self._popped(tensor)) is not None:
-      here = self._frames.made_in(op)
+      here = self._frames.output_frame(op)
       self._values[tensor.name] = None  # It may be pushed again.
       read = [self.value(x) for x in pushed]
       if read and all(_is_same(read[0], x) for x in read):

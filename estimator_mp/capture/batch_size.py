@@ -1,7 +1,7 @@
 """The size of a batch: all inputs have to have as many examples.
 
-What the graph knows is compared when it is built. The rest is compared in each
-step, by a few numbers on the host, and the step fails where inputs differ.
+Static sizes are compared when the graph is built. The others are compared in
+each step, by a few numbers on the host, and the step fails where inputs differ.
 """
 
 import collections
@@ -71,13 +71,13 @@ def batch_size(inputs: Sequence[Input], host: str = "") -> BatchSize:
 
 
 def message_of_check(message: str) -> str | None:
-  """Returns what a failing check says; None for the message of another error.
+  """Returns the text of a failed check; None for the message of another error.
 
   Args:
     message: That of an error of a step, which may have many lines.
   """
-  found = re.search(r"assertion failed: \[(.+ cannot be cut; .+)\]", message)
-  return None if found is None else found[1].replace('\\"', '"')
+  match = re.search(r"assertion failed: \[(.+ cannot be cut; .+)\]", message)
+  return None if match is None else match[1].replace('\\"', '"')
 
 
 def _checked(inputs: Sequence[Input], host: str) -> tf.Tensor:

@@ -22,8 +22,8 @@ class Examples:
   Attributes:
     count: Their number, which each step checks; None if there is nothing to
       check.
-    pieces: By the name of an input, what replicas have read of it; empty if
-      they share a batch.
+    pieces: By the name of an input, the pieces that replicas have read of it;
+      empty if they share a batch.
     sizes: The number of examples of each of these.
   """
 

@@ -2,10 +2,10 @@
 
     tf.data -> IteratorGetNext -> ops of input_fn -> slices | the model
 
-What is left of it is anew for each batch, before the model reads any of it.
-What crosses the boundary may wait on the devices of its readers before the step
-begins that reads it. It is the same then, if nothing in the input depends on
-when it runs.
+Ops left of it run anew for each batch, before the model reads any of it. A
+tensor that crosses the boundary may wait on the devices of its readers before
+the step begins that reads it. It is the same then, if nothing in the input
+depends on when it runs.
 """
 
 import dataclasses
@@ -65,8 +65,8 @@ def ops_of_input(
     slicing: The ops that cut them.
 
   Raises:
-    ValueError: If nothing of them comes from an iterator, or what runs before
-      its step would not be the same as what runs in it.
+    ValueError: If nothing of them comes from an iterator, or an op would give
+      another result before the step than in it.
   """
   run = traversal.ops_run_with(*leaves, *slicing)
   graph = tf.compat.v1.get_default_graph()
@@ -99,7 +99,7 @@ def _check_any_time(
     of_input: The ops.
     slicing: Those that cut the batch; they are not fed.
   """
-  own = set(slicing)
+  cuts = set(slicing)
   run = traversal.ops_run_with(*of_input)
   makers = {
     reader
@@ -116,7 +116,7 @@ def _check_any_time(
   changing.update(
     op
     for op in run
-    if (op.type in op_types.PLACEHOLDERS and op not in own)
+    if (op.type in op_types.PLACEHOLDERS and op not in cuts)
     or (op_registry.definition_of(op).is_stateful and op.type not in _ANY_TIME)
   )
   if changing:
@@ -129,7 +129,7 @@ def _check_any_time(
 
 
 def find(of_input: Sequence[tf.Operation]) -> Boundary:
-  """Returns what crosses the boundary in the default graph.
+  """Returns the tensors and waits across the boundary in the default graph.
 
   Args:
     of_input: The result of `ops_of_input`.
@@ -149,17 +149,17 @@ def find(of_input: Sequence[tf.Operation]) -> Boundary:
         tensors[tensor.name] = tensor
         readers = reads.setdefault(_place(op, tensor, host), {})
         readers.setdefault(tensor.name, []).append((op, index))
-    found = inside.intersection(op.control_inputs)
-    if found:
+    before = inside.intersection(op.control_inputs)
+    if before:
       waits.append(op)
-      awaited |= found
+      awaited |= before
   return Boundary(
     getters,
     host,
     MappingProxyType(
       {
-        device: tuple((tensors[name], tuple(x)) for name, x in found.items())
-        for device, found in reads.items()
+        device: tuple((tensors[name], tuple(x)) for name, x in there.items())
+        for device, there in reads.items()
       }
     ),
     tuple(waits),

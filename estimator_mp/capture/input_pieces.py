@@ -1,7 +1,7 @@
 """Input pieces: the batches of replicas whose input_fn gives each its own.
 
 An Estimator hands model_fn one batch. If every task reads its own part of the
-data, that batch is the concat of what the replicas' tasks have read:
+data, that batch is the concat of those that the replicas' tasks have read:
 
     task 0    batch of replica 0 --.
     task 1    batch of replica 1 --+-- concat: features of the whole batch
@@ -50,14 +50,14 @@ class _Joined:
   pieces: tuple[_Piece, ...]
 
 
-# By the names of the tensors of what was joined.
+# By the names of the tensors of the whole.
 _joined: weakref.WeakKeyDictionary[tf.Graph, dict[tuple[str, ...], _Joined]] = (
   weakref.WeakKeyDictionary()
 )
 
 
 def join(batches: Sequence[Any], batch_axis: Sequence[BatchAxis] = ()) -> Any:
-  """Returns one batch of several, and remembers what it is made of.
+  """Returns one batch of several, and remembers these.
 
   Args:
     batches: Features and labels of each replica, all nested in the same way, in
@@ -103,7 +103,7 @@ def _join_input(
 
 
 def pieces_of(entry: batch_inputs.Input) -> tuple[Any, ...] | None:
-  """Returns what an input was joined of.
+  """Returns the pieces that an input was joined of.
 
   Args:
     entry: One of the features or labels of the default graph.
@@ -113,14 +113,14 @@ def pieces_of(entry: batch_inputs.Input) -> tuple[Any, ...] | None:
     another axis.
   """
   graph = tf.compat.v1.get_default_graph()
-  found = _joined.get(graph, {}).get(_names(entry.value))
-  if found is None or found.axis != entry.axis:
+  joined = _joined.get(graph, {}).get(_names(entry.value))
+  if joined is None or joined.axis != entry.axis:
     return None
-  return tuple(_tensor(piece, graph) for piece in found.pieces)
+  return tuple(_tensor(piece, graph) for piece in joined.pieces)
 
 
 def _names(value: Any) -> tuple[str, ...]:
-  """Returns the names of what a tensor, whatever its class, is made of."""
+  """Returns the names of the components of a tensor, whatever its class."""
   parts = tf.nest.flatten(value, expand_composites=True)
   return tuple(part.name for part in parts)
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 def inputs_with_examples(
   inputs: Any, batch_axis: Sequence[BatchAxis] = ()
 ) -> list[Input]:
-  """Returns what has examples of features and labels, whole.
+  """Returns those of features and labels that have examples, whole.
 
   Args:
     inputs: Features and labels, nested.
@@ -36,14 +36,14 @@ def inputs_with_examples(
 def whole_inputs(
   inputs: Any, batch_axis: Sequence[BatchAxis] = ()
 ) -> list[Input]:
-  """Returns what is known to have examples of inputs that nothing cuts.
+  """Returns the inputs that surely have examples, where nothing cuts them.
 
   Args:
     inputs: As for `inputs_with_examples`; there may be anything among them.
     batch_axis: As for it.
   """
-  found: list[Input] = []
+  with_examples: list[Input] = []
   for name, leaf in nested_inputs.leaves(inputs):
     with contextlib.suppress(ValueError):  # It could not be cut.
-      found += inputs_with_examples({name: leaf}, batch_axis)
-  return found
+      with_examples += inputs_with_examples({name: leaf}, batch_axis)
+  return with_examples

@@ -45,9 +45,9 @@ def rebuilt(value: Any, pieces: Iterator[Any]) -> Any:
     pieces: The new leaves.
   """
   if isinstance(value, dict):
-    found = {key: rebuilt(value[key], pieces) for key in sorted(value, key=str)}
+    items = {key: rebuilt(value[key], pieces) for key in sorted(value, key=str)}
     new = copy.copy(value)
-    new.update(found)
+    new.update(items)
     return new
   if isinstance(value, tuple) and hasattr(value, "_fields"):
     return type(value)(*(rebuilt(item, pieces) for item in value))
@@ -76,9 +76,9 @@ def axis_of(name: str, leaf: Any, rules: Sequence[BatchAxis]) -> int | None:
       "return tensors, nested in dicts, lists and tuples"
     )
   rank = leaf.shape.rank
-  said = [axis for expression, axis in rules if re.search(expression, name)]
-  axis = said[0] if said else 0
-  if axis is None or (rank == 0 and not said):
+  axes = [axis for expression, axis in rules if re.search(expression, name)]
+  axis = axes[0] if axes else 0
+  if axis is None or (rank == 0 and not axes):
     return None
   if rank is None:
     raise ValueError(

@@ -1,7 +1,7 @@
 """Replicas' batches: those that each replica has read for itself.
 
-What a replica has read is cut where it is. Only the numbers of examples go from
-task to task, if the graph does not know them.
+The batch that a replica has read is cut where it is. Only the numbers of
+examples go from task to task, if the graph does not know them.
 """
 
 import dataclasses
@@ -49,11 +49,11 @@ def find(
   Raises:
     ValueError: If inputs have different numbers of examples, or none.
   """
-  found = [input_pieces.pieces_of(entry) for entry in inputs]
-  pieces = [x for x in found if x is not None and len(x) == num_replicas]
+  joined = [input_pieces.pieces_of(entry) for entry in inputs]
+  pieces = [x for x in joined if x is not None and len(x) == num_replicas]
   if len(pieces) < len(inputs):
     if pieces:
-      others = [x.name for x, of in zip(inputs, found, strict=True) if not of]
+      others = [x.name for x, of in zip(inputs, joined, strict=True) if not of]
       tf.compat.v1.logging.warning(
         "Input: %s was changed after input_fn, so the tasks send their batches "
         "to be cut together; make the change in input_fn",
@@ -81,7 +81,7 @@ def find(
 def checked_sizes(batches: ReplicaBatches, count: int) -> list[tf.Tensor]:
   """Returns the numbers of examples of replicas: each has some for each slice.
 
-  A slice without examples would get one that counts nothing. What joins slices
+  A slice without examples would get one that counts nothing. A concatenation
   leaves that out at the end of a batch, and here it would be anywhere.
 
   Args:

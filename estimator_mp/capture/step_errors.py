@@ -1,7 +1,7 @@
 """Errors of steps: inputs with different numbers of examples.
 
-The checks are ops of the graph (`batch_size`). TensorFlow wraps what they say
-into lines of its own; here it becomes the whole error.
+The checks are ops of the graph (`batch_size`). TensorFlow wraps their text into
+lines of its own; here it becomes the whole error.
 """
 
 import weakref
@@ -39,7 +39,7 @@ class _ExplainingHook(tf.estimator.SessionRunHook):
     """Starts before a session is made; TensorFlow warns of hooks without this.
 
     Args:
-      explain: Returns what is wrong by the text of an error, or None.
+      explain: Returns a one-line text for that of an error, or None.
     """
     self._explain = explain
 

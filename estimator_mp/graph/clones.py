@@ -1,6 +1,6 @@
 """Clones: ops of the graph, once more for each further replica.
 
-Mirrors of variables, updates of them, and what is computed again are clones.
+Mirrors of variables, updates of them, and recomputed activations are clones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 
 class Clones:
-  """The further replicas' copies of what was cloned so far."""
+  """The further replicas' copies of the ops that were cloned so far."""
 
   def __init__(self, device_of: Sequence[Callable[[str], str]]):
     """Starts with nothing cloned.
@@ -27,16 +27,16 @@ class Clones:
     self._paired: dict[str, Sequence[tf.Tensor]] = {}
 
   @property
-  def made(self) -> set[tf.Operation]:
+  def all(self) -> set[tf.Operation]:
     """All clones of ops."""
-    return {op for own in self._ops for op in own.values()}
+    return {op for copies in self._ops for op in copies.values()}
 
   def __contains__(self, tensor: tf.Tensor) -> bool:
     """Whether there is something for each clone in place of a tensor."""
     return tensor.name in self._paired or tensor.op in self._ops[0]
 
   def pair(self, tensor: tf.Tensor, copies: Sequence[tf.Tensor]) -> None:
-    """Says what stands for a tensor in each clone.
+    """Enters the tensor that each clone has in place of one.
 
     Args:
       tensor: A tensor of the graph.
@@ -45,7 +45,7 @@ class Clones:
     self._paired[tensor.name] = copies
 
   def of(self, tensor: tf.Tensor) -> Sequence[tf.Tensor]:
-    """Returns what stands for a tensor in each clone; itself if it is shared.
+    """Returns the tensor of each clone in place of one; itself if shared.
 
     Args:
       tensor: A tensor of the graph.
@@ -53,8 +53,8 @@ class Clones:
     known = self._paired.get(tensor.name)
     index = tensor.value_index
     return known or [
-      own[tensor.op].outputs[index] if tensor.op in own else tensor
-      for own in self._ops
+      copies[tensor.op].outputs[index] if tensor.op in copies else tensor
+      for copies in self._ops
     ]
 
   def ops(self, op: tf.Operation) -> list[tf.Operation]:
@@ -63,7 +63,7 @@ class Clones:
     Args:
       op: An op of the graph.
     """
-    return [own.get(op, op) for own in self._ops]
+    return [copies.get(op, op) for copies in self._ops]
 
   def add(self, ops: Sequence[tf.Operation], scope: str) -> None:
     """Clones ops, with their devices.
@@ -73,7 +73,7 @@ class Clones:
         a loop.
       scope: The scope of their names, with the number of a clone for "{}".
     """
-    # What reads variables is where they are.
+    # Ops that read variables are where these are.
     self._add(op_types.variables_of(ops), scope)
     self._add([op for op in ops if not op_types.is_variable(op)], scope)
 
@@ -85,24 +85,24 @@ class Clones:
     for op in traversal.in_order(ops):
       read = [self.of(tensor) for tensor in op.inputs]
       waits = [self.ops(other) for other in op.control_inputs]
-      for number, own in enumerate(names):
+      for number, added in enumerate(names):
         inputs = [
-          f"{own[x.op]}:{x.value_index}" if x.op in own else found[number].name
-          for x, found in zip(op.inputs, read, strict=True)
+          f"{added[x.op]}:{x.value_index}" if x.op in added else y[number].name
+          for x, y in zip(op.inputs, read, strict=True)
         ]
         awaited = [
-          own.get(x) or found[number].name
-          for x, found in zip(op.control_inputs, waits, strict=True)
+          added.get(x) or y[number].name
+          for x, y in zip(op.control_inputs, waits, strict=True)
         ]
         name = f"{scope.format(number + 1)}/{op.name}"
         with definitions.on(self._device(op, number)):
-          made = definitions.copy(
-            op, name, inputs, awaited, _own_attributes(op, number + 1)
+          clone = definitions.copy(
+            op, name, inputs, awaited, _state_name(op, number + 1)
           )
-        own[op] = op_name(made)
-    found = definitions.import_into_graph()
-    for known, own in zip(self._ops, names, strict=True):
-      known.update((op, found[name]) for op, name in own.items())
+        added[op] = op_name(clone)
+    ops_added = definitions.import_into_graph()
+    for copies, added in zip(self._ops, names, strict=True):
+      copies.update((op, ops_added[name]) for op, name in added.items())
 
   def _device(self, op: tf.Operation, number: int) -> str:
     """Returns the device of a clone: of the first state that it works on."""
@@ -118,8 +118,8 @@ class Clones:
     return place
 
 
-def _own_attributes(op: tf.Operation, number: int) -> Mapping[str, Any]:
-  """Returns what a clone has otherwise than the op: the name of its state."""
+def _state_name(op: tf.Operation, number: int) -> Mapping[str, Any]:
+  """Returns the attribute in which a clone differs: the name of its state."""
   if op.type != "VarHandleOp":
     return {}
   name = op.get_attr("shared_name").decode() or op.name

@@ -123,12 +123,12 @@ def ops_colocated_with(
   Returns:
     The ops of each variable.
   """
-  found = {v: [v, *variables_lib.users(v.outputs[0])] for v in variables}
-  by_name = {op.name: v for v, bound in found.items() for op in bound}
+  groups = {v: [v, *variables_lib.users(v.outputs[0])] for v in variables}
+  by_name = {op.name: v for v, bound in groups.items() for op in bound}
   by_name |= {v.name: v for v in variables}
   for op in variables[0].graph.get_operations() if variables else ():
     for name in colocated_with(op):
       if name in by_name and name != op.name:
-        found[by_name[name]].append(op)
+        groups[by_name[name]].append(op)
         by_name.setdefault(op.name, by_name[name])
-  return found
+  return groups

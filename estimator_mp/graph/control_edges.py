@@ -11,25 +11,25 @@ class ControlEdges:
   """Planned control dependencies of ops.
 
   Attributes:
-    kept: The control inputs of the ops that are to lose some.
+    replaced: The control inputs of ops that are to have others.
   """
 
   def __init__(self) -> None:
     """Starts with those of the graph."""
-    self.kept: dict[tf.Operation, list[tf.Operation]] = {}
+    self.replaced: dict[tf.Operation, list[tf.Operation]] = {}
 
   def of(self, op: tf.Operation) -> list[tf.Operation]:
-    """Returns what an op waits for."""
-    kept = self.kept.get(op)
-    return traversal.control_inputs(op) if kept is None else kept
+    """Returns the control inputs of an op."""
+    waits = self.replaced.get(op)
+    return traversal.control_inputs(op) if waits is None else waits
 
   def sources(self, op: tf.Operation) -> list[tf.Operation]:
-    """Returns what an op reads from or waits for; see `traversal.sources`."""
+    """Returns the ops that one reads or waits for; see `traversal.sources`."""
     return [*traversal.inputs(op), *self.of(op)]
 
-  def keep(self, op: tf.Operation, waits: Iterable[tf.Operation]) -> None:
+  def replace(self, op: tf.Operation, waits: Iterable[tf.Operation]) -> None:
     """Plans that an op waits for these alone."""
-    self.kept[op] = [*waits]
+    self.replaced[op] = [*waits]
 
 
 # Those of the graph.

@@ -17,8 +17,8 @@ _Depths = dict[tf.Operation, int]
 def ops_in_branches(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
   """Returns the ops that v1 conds and loops run in some cases only.
 
-  The gradient of a branch is one too, though TensorFlow does not mark it. What
-  is inside a v1 loop is among them, but not what the loop returns.
+  The gradient of a branch is one too, though TensorFlow does not mark it. Ops
+  inside a v1 loop are among them, but not the loop's results.
 
   Args:
     ops: The ops of a graph, in the order in which they were made.
@@ -67,9 +67,9 @@ def _loop_depth(op: tf.Operation, depths: _Depths) -> int:
 
 
 def _inputs_from_before(op: tf.Operation) -> list[tf.Operation]:
-  """Returns what an op reads, but for what comes back from a loop's end.
+  """Returns the inputs of an op, but for those back from a loop's end.
 
-  That is as deep as the loop's beginning.
+  These are as deep as the loop's beginning.
   """
   inputs = traversal.inputs(op)
   return [x for x in inputs if x.type not in op_types.NEXT_ITERATIONS]
@@ -79,7 +79,7 @@ def _stable_depths(
   ops: Sequence[tf.Operation],
   depth_of: Callable[[tf.Operation, _Depths], int],
 ) -> _Depths:
-  """Returns the depths of ops, each by those of what it reads or waits for."""
+  """Returns the depths of ops, each by those of its sources."""
   depths = dict.fromkeys(ops, 0)
 
   def visit(op: tf.Operation) -> bool:

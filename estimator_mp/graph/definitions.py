@@ -1,6 +1,6 @@
 """Definitions of ops that are to be added to a graph, all at once.
 
-An op is made as data first: its name, its type, the names of what it reads. A
+An op is made as data first: its name, its type, the names of its inputs. A
 `Definitions` collects them, and adds them in one call of TensorFlow's importer,
 which is many times as fast as to make them one by one in Python.
 """
@@ -24,7 +24,7 @@ class Definitions:
   definitions makes is one of the graph.
 
   Attributes:
-    made_for: What ops were added for, by their names, as `on` was told.
+    made_for: The purpose of each op, by its name, as `on` was told.
   """
 
   def __init__(self, graph: tf.Graph):
@@ -43,8 +43,8 @@ class Definitions:
     self.made_for: dict[str, Any] = {}
     # Ops of the graph that these wait for.
     self._waits: dict[str, list[str]] = {}
-    # What comes back to ops that begin a loop: the number of an input, and the
-    # tensor.
+    # The tensor that comes back to an op that begins a loop, with the number of
+    # the input.
     self._back: dict[str, tuple[int, str]] = {}
 
   def __contains__(self, name: str) -> bool:
@@ -61,7 +61,7 @@ class Definitions:
 
     Args:
       device: Its name; "" for none.
-      made_for: What for, if anybody wants to know.
+      made_for: Their purpose, if anybody wants to know.
     """
     before = self._device, self._for
     self._device, self._for = device, made_for
@@ -149,7 +149,7 @@ class Definitions:
     return self.add("Const", name, dtype=dtype, value=_AttrValue(tensor=proto))
 
   def loop_back(self, merge: str, index: int, tensor: str) -> None:
-    """Lets an op that begins the rounds of a loop read what comes back.
+    """Lets an op that begins the rounds of a loop read the loop variable.
 
     Args:
       merge: The name of its output; it was added with another tensor there.
@@ -158,7 +158,7 @@ class Definitions:
     """
     self._back[op_name(merge)] = index, tensor
 
-  def keep(self, names: Iterable[str]) -> None:
+  def prune(self, names: Iterable[str]) -> None:
     """Leaves out ops that nothing needs.
 
     Args:
@@ -217,8 +217,8 @@ class Definitions:
     node.device = self._device
     self._read.update(inputs)
     waits = list(dict.fromkeys(control_inputs))
-    own = [name for name in waits if name in self._nodes]
-    node.input[:] = [*inputs, *(f"^{name}" for name in own)]
+    local = [name for name in waits if name in self._nodes]
+    node.input[:] = [*inputs, *(f"^{name}" for name in local)]
     if others := [name for name in waits if name not in self._nodes]:
       self._waits[node.name] = others
     self._nodes[node.name] = node

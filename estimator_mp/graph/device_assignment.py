@@ -63,9 +63,9 @@ def _is_of_host(op_type: str) -> bool:
 def _inlined(
   graph: tf.Graph, node: tf.compat.v1.NodeDef
 ) -> Iterator[tf.compat.v1.NodeDef]:
-  """Yields what a session puts in the place of a branch or a loop.
+  """Yields the ops that a session puts in the place of a branch or a loop.
 
-  That gets the device of the op whose body it is in, unless it has its own. The
+  Each gets the device of the op whose body it is in, unless it has its own. The
   body of a called function is placed op by op, wherever each can run.
   """
   if node.op in op_types.FUNCTIONAL_BRANCHES | op_types.FUNCTIONAL_LOOPS:
@@ -104,8 +104,8 @@ def device_function(device: str) -> Callable[[tf.Operation], str]:
     place = op.device
     if not place:
       return names[host]
-    own = tf.compat.v1.DeviceSpec.from_string(place)
-    return str(default.make_merged_spec(own).to_string())
+    spec = tf.compat.v1.DeviceSpec.from_string(place)
+    return str(default.make_merged_spec(spec).to_string())
 
   return device_of
 
@@ -113,7 +113,7 @@ def device_function(device: str) -> Callable[[tf.Operation], str]:
 def calls_other_task(
   op: tf.Operation, variable: tf.Operation, device: str
 ) -> bool:
-  """Whether an op runs functions that work on what another task holds.
+  """Whether an op runs functions that work on a variable of another task.
 
   Args:
     op: An op that gets the variable's handle.
@@ -141,7 +141,7 @@ def assign(stages: Mapping[tf.Operation, int], devices: Sequence[str]) -> None:
 def leave_other_devices(ops: Iterable[tf.Operation]) -> None:
   """Colocates each op with those on its own device only.
 
-  The shape of what is gathered is colocated with the gather and with a variable
+  The shape of a gathered tensor is colocated with the gather and a variable
   of TensorFlow 1, and these may be on two devices: no place would suit both.
 
   Args:
@@ -170,7 +170,7 @@ def _device_of(graph: tf.Graph, name: str) -> str:
 
 
 def settle_on_hosts(graph: tf.Graph, devices: Iterable[str]) -> None:
-  """Puts what has to share a device with an op of the host there, too.
+  """Puts ops that have to share a device with one of the host there, too.
 
   A variable of integers has no kernel for GPUs, but the ops around it do; of
   many optimizers the update of a table has none, which is made long after the

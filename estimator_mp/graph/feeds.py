@@ -1,8 +1,8 @@
 """Feeds: the tensors of a program that a hook may feed.
 
-All that reads a tensor reads what is fed for it. So a constant that the program
-has made for itself, such as a learning rate, is there once, and is sent; a copy
-would stay what it was. What there is more than one of is not fed.
+All readers of a tensor read the value that is fed for it. So a constant that
+the program has made for itself, such as a learning rate, is there once, and is
+sent; a copy would keep the old value. An op that has copies is not fed.
 """
 
 import re
@@ -36,7 +36,7 @@ def can_be_copied(op: tf.Operation) -> bool:
 
 
 def refuse(op: tf.Operation) -> None:
-  """Lets sessions refuse to feed what an op makes: there is another such op.
+  """Lets sessions refuse to feed an op's outputs: it has copies.
 
   Args:
     op: The op.

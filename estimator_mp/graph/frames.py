@@ -1,9 +1,9 @@
 """Frames: the loops that ops are in, as TensorFlow's executor sees them.
 
 An `Enter` takes a tensor into a frame, and an `Exit` out of it. Between them a
-`Merge` begins each round, with what entered or with what a `NextIteration`
-brings back. All of that can be seen in the graph itself, in that of a
-`tf.while_loop` of TensorFlow 1 and in that of an inlined `While` alike.
+`Merge` begins each round, with the tensor that entered or with the one that a
+`NextIteration` brings back. All of that can be seen in the graph itself, in
+that of a `tf.while_loop` of TensorFlow 1 and in that of an inlined `While`.
 """
 
 import dataclasses
@@ -56,15 +56,15 @@ def is_begin_of_round(op: tf.Operation) -> bool:
 
 
 def sources_before(op: tf.Operation) -> list[tf.Operation]:
-  """Returns what an op reads or waits for, without what comes back in a loop.
+  """Returns the sources of an op, without those back from a loop's end.
 
   Args:
     op: The op.
   """
-  found = traversal.sources(op)
+  before = traversal.sources(op)
   if op.type in op_types.MERGES:
-    found = [x for x in found if x.type not in op_types.NEXT_ITERATIONS]
-  return found
+    before = [x for x in before if x.type not in op_types.NEXT_ITERATIONS]
+  return before
 
 
 class Frames:
@@ -76,30 +76,30 @@ class Frames:
     Args:
       ops: The ops.
     """
-    self._made_in: dict[tf.Operation, Frame | None] = {}
+    self._output_frames: dict[tf.Operation, Frame | None] = {}
     every = list(ops)
     if any(op.type in op_types.ENTERS for op in every):
       before = list(traversal.walk(every, sources_before))
       for op in traversal.in_order(before, sources_before):
-        self._made_in[op] = self._infer(op)
+        self._output_frames[op] = self._infer(op)
 
-  def made_in(self, op: tf.Operation) -> Frame | None:
+  def output_frame(self, op: tf.Operation) -> Frame | None:
     """Returns the frame that the outputs of an op are in.
 
     Args:
       op: The op.
     """
-    return self._made_in.get(op)
+    return self._output_frames.get(op)
 
-  def read_in(self, op: tf.Operation) -> Frame | None:
+  def input_frame(self, op: tf.Operation) -> Frame | None:
     """Returns the frame that the inputs of an op are in.
 
     Args:
       op: The op.
     """
     if op.type in (*op_types.ENTERS, *op_types.EXITS):
-      return self.made_in(op.inputs[0].op)
-    return self.made_in(op)
+      return self.output_frame(op.inputs[0].op)
+    return self.output_frame(op)
 
   def loop(self, op: tf.Operation) -> Frame | None:
     """Returns the outermost loop that an op is part of; None if of none.
@@ -107,14 +107,14 @@ class Frames:
     Args:
       op: The op. The `Enter`s and `Exit`s of a loop are part of it.
     """
-    if not self._made_in:  # As in most graphs.
+    if not self._output_frames:  # As in most graphs.
       return None
-    frame = self.made_in(op) or self.read_in(op)
+    frame = self.output_frame(op) or self.input_frame(op)
     return None if frame is None else frame.outermost
 
   def _infer(self, op: tf.Operation) -> Frame | None:
     first = next(iter(sources_before(op)), None)
-    frame = None if first is None else self._made_in[first]
+    frame = None if first is None else self._output_frames[first]
     if op.type in op_types.ENTERS:
       name = op.get_attr("frame_name").decode()
       return Frame(name, frame, op.get_attr("parallel_iterations"))
@@ -127,7 +127,7 @@ class Frames:
 def in_order(ops: Sequence[tf.Operation], frames: Frames) -> list[tf.Operation]:
   """Returns ops so that each comes after those that it reads or waits for.
 
-  What comes back in a loop does not count, and all ops of a loop are together.
+  Back edges of loops do not count, and all ops of a loop are together.
 
   Args:
     ops: Some ops in the order of the graph.
@@ -142,9 +142,9 @@ def in_order(ops: Sequence[tf.Operation], frames: Frames) -> list[tf.Operation]:
   # A loop as a whole comes after all that it reads.
   outside = {
     loop: [
-      x for op in own for x in sources_before(op) if frames.loop(x) != loop
+      x for op in members for x in sources_before(op) if frames.loop(x) != loop
     ]
-    for loop, own in loops.items()
+    for loop, members in loops.items()
   }
 
   def sources(op: tf.Operation) -> list[tf.Operation]:
@@ -155,4 +155,4 @@ def in_order(ops: Sequence[tf.Operation], frames: Frames) -> list[tf.Operation]:
   together: dict[Frame | tf.Operation, list[tf.Operation]] = {}
   for op in traversal.in_order(ops, sources):
     together.setdefault(frames.loop(op) or op, []).append(op)
-  return [op for own in together.values() for op in own]
+  return [op for members in together.values() for op in members]

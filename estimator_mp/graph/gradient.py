@@ -1,4 +1,4 @@
-"""A gradient of one variable, and what can be done with those of replicas.
+"""A gradient of one variable, and reductions of those of replicas.
 
 A gradient is a dense tensor, an `IndexedSlices` (some rows of a larger
 tensor, as embedding lookups make), or None where a loss does not depend on a

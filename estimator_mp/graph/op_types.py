@@ -1,14 +1,12 @@
 """Types of ops: the traits of TensorFlow's ops, in one table.
 
 Each set names the types that have a trait in common, and the functions at the
-end ask an op for its own. The consequences of a trait are no part of the table:
-that `Sum` is a reduction is said here; how sums of slices become one, in
-`merges`.
+end ask an op for its own. The consequences of a trait are no part of the table.
 
 A tuple holds beginnings, for `str.startswith`, of families that grow with every
 TensorFlow: "ResourceApply" is any optimizer's update.
 
-States are what outlives a step. An op that makes one gives others a handle of
+A state outlives a step. An op that makes one gives others a handle of
 it: a resource, or a v1 reference. Micro-batches and replicas may share the
 state, as they do variables and lookup tables; each may need its own, as with a
 v1 loop's stack; or neither would be the plain model: a queue that is read once
@@ -27,7 +25,7 @@ def _types(text: str) -> frozenset[str]:
   return frozenset(text.split())
 
 
-# --- States: variables, tables and what else outlives a step.
+# --- States: variables, tables and others that outlive a step.
 
 # Ops that make a variable: a resource's handle, or a v1 reference.
 VARIABLES = frozenset(["VarHandleOp", "Variable", "VariableV2"])
@@ -37,7 +35,7 @@ class StateScope(enum.Enum):
   """Who has a state."""
 
   SHARED = "one for all micro-batches and replicas"
-  OWN = "each micro-batch has its own"
+  LOCAL = "each micro-batch has its own"
   REFUSED = "neither is the plain model"
 
 
@@ -78,7 +76,7 @@ _SHARED = (
     """
   ),
 )
-_OWN = (
+_LOCAL = (
   "Stack",
   "StackV2",
   "TemporaryVariable",
@@ -126,11 +124,11 @@ _REFUSED = (
 # Who has the state that an op of a type makes, or keeps by a name.
 STATE_SCOPES = {
   **dict.fromkeys(_SHARED, StateScope.SHARED),
-  **dict.fromkeys(_OWN, StateScope.OWN),
+  **dict.fromkeys(_LOCAL, StateScope.LOCAL),
   **dict.fromkeys(_REFUSED, StateScope.REFUSED),
 }
-# These get a handle, and are stateful, but read only: what they give is the
-# same for all micro-batches unless something else that they read differs.
+# These get a handle, and are stateful, but read only: their outputs are the
+# same for all micro-batches unless another input differs.
 STATE_READS = _types(
   """
   IsVariableInitialized IteratorGetNext IteratorGetNextAsOptional
@@ -176,7 +174,7 @@ REFERENCE_WRITES = (
   "StridedSliceAssign",
   *_TABLE_WRITES,
 )
-# Of these, what changes some rows of a variable, if they have indices.
+# Those of these that change some rows of a variable, by indices.
 ROW_WRITES = ("ResourceScatter", "ResourceSparseApply")
 # They look up rows, of a tensor or of a variable.
 GATHERS = ("Gather", "ResourceGather")
@@ -186,7 +184,7 @@ WHOLE_READS = frozenset(["Identity", "ReadVariableOp"])
 PLACEHOLDERS = _types("Placeholder PlaceholderV2 PlaceholderWithDefault")
 # Ops that draw the elements of a data set, by a name or handle of their own.
 ITERATORS = frozenset(["Iterator", "IteratorV2", "OneShotIterator"])
-# They take an element from what holds the position in an input.
+# They take an element from an iterator.
 ITERATOR_READS = _types(
   """
   IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard
@@ -253,7 +251,7 @@ NEXT_ITERATIONS = frozenset(["NextIteration", "RefNextIteration"])
 V1_CONTROL_FLOW = SWITCHES | MERGES | ENTERS | EXITS | NEXT_ITERATIONS
 # They give on the handle, or the reference, that they get.
 PASSES_HANDLE = frozenset([*ENTERS, *SWITCHES, "Identity", "RefIdentity"])
-# What they make may be in the memory of what they read.
+# Their outputs may be in the memory of their inputs.
 SHARES_MEMORY = PASSES_HANDLE | _types(
   """
   Bitcast CheckNumerics EnsureShape Exit ExpandDims Merge NextIteration
@@ -270,7 +268,7 @@ REFERENCE_READS = _types(
 # The functional ones, which run functions of the graph. The inputs of a round
 # of a loop are the outputs of the one before.
 FUNCTIONAL_LOOPS = frozenset(["StatelessWhile", "While"])
-# Before what their functions get, these read which function it is to be.
+# The first input of these, before their functions' arguments, is the choice.
 FUNCTIONAL_BRANCHES = frozenset(["Case", "If", "StatelessCase", "StatelessIf"])
 FUNCTION_CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall"])
 # Whatever runs functions with the handles that it gets.
@@ -285,9 +283,9 @@ SAVER_OPS = frozenset(
   [*SAVES, *RESTORES, "MergeV2Checkpoints", "ShardedFilename"]
 )
 
-# --- Devices, and what goes between them.
+# --- Devices, and sends between them.
 
-# Words in the types of what lives in a host's memory.
+# Words in the types of ops that live in a host's memory.
 HOST_WORDS = (
   "Dataset",
   "Iterator",
@@ -308,9 +306,9 @@ RECEIVES = frozenset(["_HostRecv", "_Recv"])
 COLLECTIVES = frozenset(["CollectiveReduceV2", "NcclAllReduce"])
 # Ops that no device of a mesh has a kernel for.
 TPU_ONLY = frozenset(["CrossReplicaSum"])
-# Grappler makes a `HostConst` of what is to stay in host memory.
+# Grappler makes a `HostConst` of a constant that is to stay in host memory.
 CONSTANTS = frozenset(["Const", "HostConst"])
-# Their outputs share the memory of what outlives a step.
+# Their outputs share memory that outlives a step.
 LASTING = frozenset([*CONSTANTS, *VARIABLES, "ReadVariableOp"])
 # They run as soon as a step begins, and do nothing of note.
 NO_WORK = frozenset(
@@ -325,7 +323,7 @@ REPORTS = frozenset(["Assert", "Print", "PrintV2"])
 VIEWS = frozenset(
   ["ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient"]
 )
-# They measure the shapes of what they get.
+# They measure the shapes of their inputs.
 MEASURES = frozenset(["Rank", "Shape", "ShapeN", "Size"])
 # They change the order of rows.
 REORDERS = frozenset(["RandomShuffle", "Reverse", "ReverseV2", "Roll"])
@@ -358,7 +356,7 @@ def variables_of(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
 
 
 def is_call(op: tf.Operation) -> bool:
-  """Whether an op runs functions of its graph, with what it gets."""
+  """Whether an op runs functions of its graph on its inputs."""
   return op.type in FUNCTIONAL
 
 

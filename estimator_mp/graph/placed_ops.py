@@ -59,18 +59,18 @@ def on_each(
   make: Callable[..., Any],
   *columns: Sequence[Any],
 ) -> list[Any]:
-  """Returns what a function makes on each device, whatever blocks are around.
+  """Returns a function's result on each device, whatever blocks are around.
 
   Args:
     devices: The devices.
     make: The function.
     *columns: Its arguments, of each one for every device.
   """
-  found = []
+  results = []
   for device, *arguments in zip(devices, *columns, strict=True):
     with tf.compat.v1.device(None), tf.compat.v1.device(device):
-      found.append(make(*arguments))
-  return found
+      results.append(make(*arguments))
+  return results
 
 
 def copy_to(tensor: tf.Tensor, device: str) -> tf.Tensor:
@@ -89,7 +89,7 @@ def pass_together(
 ) -> list[tf.Tensor]:
   """Returns tensors none of which can be had without computing all.
 
-  A session leaves out what a fetch does not need. An op that works together
+  A session leaves out ops that a fetch does not need. An op that works together
   with ops of other devices would then wait for ops that never run.
 
   Args:

@@ -52,16 +52,12 @@ def seed_of_part(node: tf.compat.v1.NodeDef, number: int) -> int:
     node: The op.
     number: The number of the slice.
   """
-  return _seed(node.name, node.attr["seed2"].i, number)
-
-
-def _seed(name: str, seed: int, number: int) -> int:
-  text = f"{name}/{seed}/{number}"
+  text = f"{node.name}/{node.attr['seed2'].i}/{number}"
   return zlib.crc32(text.encode()) % _MAX_SEED + 1
 
 
 def mask(number: int) -> int:
-  """Returns what a seed, or key, of a micro-batch is mixed with.
+  """Returns the mask that a seed, or key, of a micro-batch is mixed with.
 
   Args:
     number: The number of the micro-batch.

@@ -1,7 +1,7 @@
 """Same ops: ops of a graph that compute the same.
 
-A program computes again what it has computed before: each layer of BERT makes
-what it adds to its scores, of the same mask.
+A program computes the same value several times: each layer of BERT makes the
+bias of its attention scores of the same mask.
 """
 
 import functools
@@ -28,7 +28,7 @@ class SameOps:
     self._alike: dict[Hashable, list[tf.Operation]] = {}
 
   def first(self, op: tf.Operation) -> tf.Operation:
-    """Returns the first op that was seen to compute what an op does.
+    """Returns the first op that was seen to compute the same as an op.
 
     Args:
       op: An op of a graph, whose ancestors are looked at, too.
@@ -67,7 +67,7 @@ class SameOps:
 
 
 def _attributes(op: tf.Operation) -> frozenset[tuple[str, bytes]]:
-  """Returns the attributes of an op that say what it computes."""
+  """Returns the attributes of an op that change its result."""
   return frozenset(
     (name, value.SerializeToString(deterministic=True))
     for name, value in op.node_def.attr.items()
@@ -76,10 +76,10 @@ def _attributes(op: tf.Operation) -> frozenset[tuple[str, bytes]]:
 
 
 def is_pure(op: tf.Operation) -> bool:
-  """Whether what an op computes follows from its inputs alone.
+  """Whether the results of an op follow from its inputs alone.
 
   Args:
-    op: An op. Those of a v1 cond or loop depend on what is run, too.
+    op: An op. Those of a v1 cond or loop depend on the branch taken, too.
   """
   return (
     _is_pure_type(op.type)
@@ -90,7 +90,7 @@ def is_pure(op: tf.Operation) -> bool:
 
 @functools.cache
 def _is_pure_type(op_type: str) -> bool:
-  """Whether ops of a type compute what follows from their inputs alone."""
+  """Whether the results of a type's ops follow from their inputs alone."""
   return not (
     op_registry.is_stateful(op_type)
     or op_type in op_types.PLACEHOLDERS

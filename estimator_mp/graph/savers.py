@@ -29,23 +29,23 @@ def saver_ops(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
     take a restored value to its variable, and those that wait until all is
     saved.
   """
-  found = {op for op in ops if op.type in op_types.SAVER_OPS}
-  if not found:
-    return found
+  members = {op for op in ops if op.type in op_types.SAVER_OPS}
+  if not members:
+    return members
   for op in ops:
     waits_for = op.control_inputs
-    is_end = op.type in _ENDS and waits_for and found.issuperset(waits_for)
+    is_end = op.type in _ENDS and waits_for and members.issuperset(waits_for)
     if is_end or is_restored(op):
-      found.add(op)
+      members.add(op)
   for op in reversed(ops):
     consumers = traversal.consumers(op)
     is_value = (
       op.type == "ReadVariableOp"
       or not op_registry.definition_of(op).is_stateful
     )
-    if is_value and consumers and found.issuperset(consumers):
-      found.add(op)
-  return found
+    if is_value and consumers and members.issuperset(consumers):
+      members.add(op)
+  return members
 
 
 def work_on_variables(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
@@ -64,7 +64,7 @@ def work_on_variables(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
 
 
 def is_restored(op: tf.Operation) -> bool:
-  """Whether an op passes on what a checkpoint holds, or assigns it.
+  """Whether an op passes on a value of a checkpoint, or assigns it.
 
   Args:
     op: An op. One that computes something else with it is none of these.

@@ -38,23 +38,23 @@ def walk(
   Yields:
     The nodes, of those that were found the last one first.
   """
-  done = set(seen)
+  visited = set(seen)
   todo = list(start)
   while todo:
     node = todo.pop()
-    if node not in done:
-      done.add(node)
+    if node not in visited:
+      visited.add(node)
       yield node
       todo.extend(next_of(node))
 
 
 def sources(op: tf.Operation) -> list[tf.Operation]:
-  """Returns what an op reads from or waits for."""
+  """Returns the ops that one reads from or waits for."""
   return [*[tensor.op for tensor in op.inputs], *control_inputs(op)]
 
 
 def control_inputs(op: tf.Operation) -> list[tf.Operation]:
-  """Returns what an op waits for, in an order that is the same each time.
+  """Returns the control inputs of an op, in an order that is always the same.
 
   TensorFlow has a set of them, in whatever order their addresses have.
   """
@@ -88,17 +88,17 @@ def in_order(
 ) -> list[tf.Operation]:
   """Returns ops so that each comes after those that it reads or waits for.
 
-  A graph's own order is not always like that: what a v1 cond reads from outside
-  of it goes through a switch that is made after its reader.
+  A graph's own order is not always like that: a tensor that a v1 cond reads
+  from outside goes through a switch that is made after its reader.
 
   Args:
     ops: Some ops in the order of the graph, which they keep where they can; in
       a loop no op waits for the end of it.
-    sources: Returns what an op comes after.
+    sources: Returns the ops that one comes after.
   """
   within = set(ops)
   seen: set[tf.Operation] = set()
-  found: list[tf.Operation] = []
+  ordered: list[tf.Operation] = []
   for op in ops:
     todo = [] if op in seen else [(op, iter(sources(op)))]
     seen.add(op)
@@ -110,9 +110,9 @@ def in_order(
           todo.append((x, iter(sources(x))))
           break
       else:
-        found.append(reader)
+        ordered.append(reader)
         todo.pop()
-  return found
+  return ordered
 
 
 def ancestors(
@@ -150,11 +150,11 @@ def _reached(
   next_of: Callable[[tf.Operation], Iterable[tf.Operation]],
   within: Collection[tf.Operation],
 ) -> list[tf.Operation]:
-  """Returns what can be reached from ops without leaving some ops."""
+  """Returns the ops that can be reached from others within some ops."""
   inside = frozenset(within)
   first = inside.intersection(start)
-  found = set(walk(first, lambda op: inside.intersection(next_of(op))))
-  return [op for op in within if op in found]
+  reached = set(walk(first, lambda op: inside.intersection(next_of(op))))
+  return [op for op in within if op in reached]
 
 
 def ops_run_with(*fetches: tf.Operation | tf.Tensor) -> set[tf.Operation]:

@@ -34,7 +34,7 @@ def variable_of(tensor: tf.Tensor) -> tf.Operation:
 
 
 def _handle_before(tensor: tf.Tensor) -> tf.Tensor | None:
-  """Returns what an op passes on as a handle; None if it makes it."""
+  """Returns the input that an op passes on as a handle; None if it makes it."""
   op = tensor.op
   passes = op.type in op_types.PASSES_HANDLE or op_types.is_reference(tensor)
   if passes and op.inputs and op_types.is_handle(op.inputs[0]):
@@ -45,7 +45,7 @@ def _handle_before(tensor: tf.Tensor) -> tf.Tensor | None:
 
 
 def users(handle: tf.Tensor) -> Iterator[tf.Operation]:
-  """Yields what gets the handle of a variable, wherever it is given on.
+  """Yields the ops that get the handle of a variable, wherever it is passed on.
 
   Args:
     handle: The handle, or a reference, as the variable makes it.
@@ -103,21 +103,21 @@ def used_together(call: tf.Operation) -> list[set[tf.Operation]]:
     Sets of variables: such as each one with its slots, which an update writes.
     A loop uses all of its variables together: it is on one device.
   """
-  found: list[set[tf.Operation]] = []
+  groups: list[set[tf.Operation]] = []
   if call.type in op_types.FUNCTIONAL_LOOPS:
-    own = {variable_of(x) for x in call.inputs if op_types.is_resource(x)}
-    return [own] if own else []
+    group = {variable_of(x) for x in call.inputs if op_types.is_resource(x)}
+    return [group] if group else []
   for indices in _used_together(call.graph, call.node_def, frozenset()):
-    own = {variable_of(call.inputs[index]) for index in indices}
-    for other in [x for x in found if x & own]:
-      own |= other
-      found.remove(other)
-    found.append(own)
-  return found
+    group = {variable_of(call.inputs[index]) for index in indices}
+    for other in [x for x in groups if x & group]:
+      group |= other
+      groups.remove(other)
+    groups.append(group)
+  return groups
 
 
 def initial_writes() -> list[tf.Operation]:
-  """Returns what gives the default graph's variables their initial values."""
+  """Returns the ops that initialize the variables of the default graph."""
   variables = (
     *tf.compat.v1.global_variables(),
     *tf.compat.v1.local_variables(),
@@ -204,7 +204,7 @@ def _argument_of(
     if node.op in op_types.PASSES_HANDLE:
       tensor = inputs[0]
     elif node.op in op_types.FUNCTIONAL_LOOPS:
-      # A loop gives back what it gets.
+      # A loop returns a handle as it gets it.
       tensor = inputs[int(output.rpartition(":")[2])]
     else:
       return None

@@ -294,7 +294,7 @@ class Instantiation:
     needed += [name for op in others for name in self.ops_for(op)]
     for names in (*self.waits.values(), *stand_ins, *of_replicas.values()):
       needed += names
-    self.definitions.keep(needed)
+    self.definitions.prune(needed)
     self._imported = imported = self.definitions.import_into_graph()
     graph = self._graph
 
@@ -412,9 +412,11 @@ class Instantiation:
       todo += [x.op for x in read.inputs if values.is_evaluated(x.op)]
       todo += [x.op for x in read.inputs if x.op.type in MEASURES]
     # No op of a loop waits for anything outside of it.
-    here = self._frames.read_in(op)
+    here = self._frames.input_frame(op)
     return [
-      x for x in awaited if self._frames.made_in(getattr(x, "op", x)) == here
+      x
+      for x in awaited
+      if self._frames.output_frame(getattr(x, "op", x)) == here
     ]
 
   def _awaited(self, waits: tf.Operation | tf.Tensor, number: int) -> str:
@@ -438,7 +440,7 @@ class Instantiation:
     inputs = list(op.inputs)
     if frames_lib.is_begin_of_round(op):
       inputs[1] = inputs[0]  # The tensor that comes back is not there yet.
-    frame = self._frames.read_in(op)
+    frame = self._frames.input_frame(op)
     places = [
       None if frame is None else (frame, number)
       for number in self._axis.numbers
@@ -580,13 +582,13 @@ class Instantiation:
     waits: often a constant. All slices read one, and are not to wait for each
     other, so its readers wait in its place.
     """
-    here = self._frames.read_in(op)
+    here = self._frames.input_frame(op)
     ops = dict.fromkeys(
       awaited
       for tensor in op.inputs
       if tensor.op.type == "Const" and tensor.op not in self._copies
       for awaited in self._late.waits.of(tensor.op)
-      if awaited in self._copies and self._frames.made_in(awaited) == here
+      if awaited in self._copies and self._frames.output_frame(awaited) == here
     )
     return [x for x in ops if x not in self._late.waits.of(op)]
 

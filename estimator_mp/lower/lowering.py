@@ -80,7 +80,7 @@ class Lowering:
     self._of_inputs = {*self._ops(plan.of_inputs)}
     edges = ControlEdges()
     for name, waits in plan.edges.items():
-      edges.keep(self._op(name), self._ops(waits))
+      edges.replace(self._op(name), self._ops(waits))
     deferred = {
       self._op(name): self._ops(waits) for name, waits in plan.deferred.items()
     }

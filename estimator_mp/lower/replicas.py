@@ -219,7 +219,7 @@ class Replicas:
 
   def _rest(self, forward: Collection[tf.Operation]) -> list[tf.Operation]:
     """Returns the ops of replica 0 that are in no forward or backward pass."""
-    apart = {*variables_lib.initial_writes(), *self._clones.made}
+    apart = {*variables_lib.initial_writes(), *self._clones.all}
     graph = tf.compat.v1.get_default_graph()
     return [
       op

@@ -543,6 +543,6 @@ class Resharding:
     is_known = isinstance(self._shapes.num_examples, int)
     if self._examples.count is None or not is_known:
       return []
-    is_inside = self._frames.made_in(tensor.op) is not None
+    is_inside = self._frames.output_frame(tensor.op) is not None
     is_input = tensor.op in self._of_inputs and not is_inside
     return [self._examples.count.op.name] if is_input else []

@@ -71,9 +71,9 @@ def plan_waits(
       if behind:
         late[op] = tuple(dict.fromkeys(behind))
       if dropped:
-        waits.keep(op, [x for x in awaited if x not in dropped])
+        waits.replace(op, [x for x in awaited if x not in dropped])
     elif inherited:
-      waits.keep(op, dict.fromkeys([*awaited, *inherited]))
+      waits.replace(op, dict.fromkeys([*awaited, *inherited]))
     if is_once and any(x in in_slices or x in after for x in waits.sources(op)):
       after.add(op)
   return DeferredEdges(waits, late)

@@ -105,7 +105,7 @@ def find_of_references(
     return {}
   loops = frames.Frames(ops)
   inner = control_flow.ops_in_branches([*ops])
-  inner |= {op for op in ops if loops.made_in(op) is not None}
+  inner |= {op for op in ops if loops.output_frame(op) is not None}
 
   def outside(op: tf.Operation) -> list[tf.Operation]:
     """Returns an op, or its descendants outside if nothing can wait for it."""

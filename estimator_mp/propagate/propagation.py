@@ -364,7 +364,7 @@ class Propagation(Layouts):
       return self._along_output(op, self._elements[op])
     if op.type in op_types.ENTERS:
       (layout,) = layouts
-      if isinstance(layout, Partial) and self._frames.read_in(op) is None:
+      if isinstance(layout, Partial) and self._frames.input_frame(op) is None:
         layout = ONCE
       return Parts((layout,), mirrored if is_whole(layout) else (layout,))
     if frames_lib.is_begin_of_round(op):
@@ -395,7 +395,7 @@ class Propagation(Layouts):
 
     In a loop, no part has those of others. A container never is whole again.
     """
-    in_loop = self._frames.read_in(op) is not None
+    in_loop = self._frames.input_frame(op) is not None
     if in_loop and parts.exchanges:
       return False
     for tensor, read in zip(op.inputs, parts.reads, strict=True):

@@ -272,7 +272,7 @@ def _check_state(op: tf.Operation) -> None:
     )
   for state in variables.written_variables(op):
     scope = op_types.STATE_SCOPES.get(state.type)
-    if scope is not op_types.StateScope.OWN:
+    if scope is not op_types.StateScope.LOCAL:
       raise ValueError(
         f"{op.name} ({op.type}) changes {state.name} while the model predicts; "
         "a chain of stages serves models that only read their state, so leave "

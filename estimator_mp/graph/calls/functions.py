@@ -1,4 +1,4 @@
-"""Functions of a graph: those that ops run, and what is in them."""
+"""Functions of a graph: those that ops run, and the ops in them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,13 +15,13 @@ def functions_of(node: tf.compat.v1.NodeDef) -> list[Any]:
     node: The op; one that has the name of its function as its type, as v1
       functions do, has none.
   """
-  found = []
+  functions = []
   for _, value in sorted(node.attr.items()):
     if value.HasField("func"):
-      found.append(value.func)
+      functions.append(value.func)
     elif value.HasField("list"):
-      found += value.list.func
-  return found
+      functions += value.list.func
+  return functions
 
 
 def any_op(op: tf.Operation, is_one: Callable[[str], bool]) -> bool:

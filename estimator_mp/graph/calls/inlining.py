@@ -1,9 +1,9 @@
-"""Inlining: the ops of functions in the place of what calls them.
+"""Inlining: the ops of functions in the place of their calls.
 
 In a finished graph nobody asks for the gradient of a call any more: it is there
-as another call. So what a function does is as well done by ops of the graph,
-each of which then has a rule, and a place, of its own. Branches and loops are
-inlined as a session of TensorFlow would do it before it runs them:
+as another call. So ops of the graph can do the work of a function, each with a
+rule, and a place, of its own. Branches and loops are inlined as a session of
+TensorFlow would do it before it runs them:
 
     If       Switch -> the ops of both branches -> Merge
     While    Enter -> Merge -> Switch -> the ops of a round -> NextIteration
@@ -27,11 +27,11 @@ _FREE_TO_SKIP = op_types.RANDOM | frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class _Inlined:
-  """What stands for an op, by the names of tensors and ops.
+  """The stand-in for an op, by the names of tensors and ops.
 
   Attributes:
     outputs: Its outputs.
-    ends: What is done last.
+    ends: The ops that are done last.
     is_loop: Whether all of it is in a loop.
   """
 
@@ -43,34 +43,34 @@ class _Inlined:
 def inline(
   calls: Iterable[tf.Operation], types: Collection[str]
 ) -> dict[str, tf.Tensor]:
-  """Inlines calls of functions, branches and loops, and what those call.
+  """Inlines calls of functions, branches and loops, and calls in those.
 
   Args:
     calls: Ops of a graph.
-    types: Their types, of `INLINED`: what they call is inlined if it has one.
+    types: Their types, of `INLINED`: calls in them are inlined if of one.
 
   Returns:
-    What stands for the outputs of calls, by their names. All ops of the graph
-    read it, and wait for it, already.
+    The stand-ins for the outputs of calls, by their names. All ops of the graph
+    read them, and wait for them, already.
   """
   todo = list(calls)
   if not todo:
     return {}
   graph = todo[0].graph
-  found: dict[str, tf.Tensor] = {}
+  stand_ins: dict[str, tf.Tensor] = {}
   ends: dict[tf.Operation, list[tf.Operation]] = {}
   while todo:
     call = todo.pop()
     definitions = Definitions(graph)
-    made = _INLINE[call.type](call, definitions)
-    if made is None:
+    inlined = _INLINE[call.type](call, definitions)
+    if inlined is None:
       continue
     ops = definitions.import_into_graph()
-    outputs = [_tensor(name, ops, graph) for name in made.outputs]
-    ends[call] = [_op(name, ops, graph) for name in made.ends]
-    graph_edits.adopt_origin(ops.values(), call, made.is_loop)
+    outputs = [_tensor(name, ops, graph) for name in inlined.outputs]
+    ends[call] = [_op(name, ops, graph) for name in inlined.ends]
+    graph_edits.adopt_origin(ops.values(), call, inlined.is_loop)
     _replace(call, outputs)
-    found |= dict(zip((x.name for x in call.outputs), outputs, strict=True))
+    stand_ins |= dict(zip((x.name for x in call.outputs), outputs, strict=True))
     todo += [op for op in ops.values() if op.type in types]
   for op in graph.get_operations():
     waits = op.control_inputs
@@ -78,14 +78,14 @@ def inline(
       graph_edits.set_control_inputs(op, _without_calls(waits, ends))
     if op.type == "Switch":
       _read_own_branch(op)
-  return {name: _last(tensor, found) for name, tensor in found.items()}
+  return {name: _last(tensor, stand_ins) for name, tensor in stand_ins.items()}
 
 
 def _read_own_branch(switch: tf.Operation) -> None:
-  """Lets each branch read what the same branch made before, without a detour.
+  """Lets a branch read tensors of the same branch without a detour.
 
-  The branches of a gradient read what those of the forward pass have kept for
-  it. TensorFlow merges what has nothing in common, to switch it again.
+  The branches of a gradient read tensors that those of the forward pass have
+  kept for them. TensorFlow merges these of both branches, to switch them again.
 
   Args:
     switch: A `Switch`.
@@ -123,16 +123,16 @@ def _side(tensor: tf.Tensor, test: tf.Tensor) -> int | None:
 
 
 def _op(
-  name: str, made: Mapping[str, tf.Operation], graph: tf.Graph
+  name: str, ops: Mapping[str, tf.Operation], graph: tf.Graph
 ) -> tf.Operation:
-  return made.get(name) or graph.get_operation_by_name(name)
+  return ops.get(name) or graph.get_operation_by_name(name)
 
 
 def _tensor(
-  name: str, made: Mapping[str, tf.Operation], graph: tf.Graph
+  name: str, ops: Mapping[str, tf.Operation], graph: tf.Graph
 ) -> tf.Tensor:
   op, _, index = name.rpartition(":")
-  return _op(op, made, graph).outputs[int(index)]
+  return _op(op, ops, graph).outputs[int(index)]
 
 
 def _replace(call: tf.Operation, outputs: Sequence[tf.Tensor]) -> None:
@@ -149,17 +149,17 @@ def _without_calls(
   ends: Mapping[tf.Operation, Sequence[tf.Operation]],
 ) -> list[tf.Operation]:
   """Returns ops, with those that stand for a call in place of it."""
-  found: dict[tf.Operation, None] = {}
+  waits: dict[tf.Operation, None] = {}
   for op in ops:
     others = _without_calls(ends[op], ends) if op in ends else [op]
-    found.update(dict.fromkeys(others))
-  return list(found)
+    waits.update(dict.fromkeys(others))
+  return list(waits)
 
 
-def _last(tensor: tf.Tensor, found: Mapping[str, tf.Tensor]) -> tf.Tensor:
-  """Returns a tensor, or what stands for it: it may be that of a call."""
-  while tensor.name in found:
-    tensor = found[tensor.name]
+def _last(tensor: tf.Tensor, stand_ins: Mapping[str, tf.Tensor]) -> tf.Tensor:
+  """Returns a tensor, or its stand-in if it is an output of a call."""
+  while tensor.name in stand_ins:
+    tensor = stand_ins[tensor.name]
   return tensor
 
 
@@ -178,7 +178,7 @@ def _call(call: tf.Operation, definitions: Definitions) -> _Inlined | None:
 def _branches(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
   """Inlines both branches of an `If`."""
   test, *arguments = op.inputs
-  bodies = _bodies(op, arguments)  # Of what is false first.
+  bodies = _bodies(op, arguments)  # That of a false test first.
   if test.dtype != tf.bool or None in bodies:
     return None
   waits = [x.name for x in op.control_inputs]
@@ -199,15 +199,15 @@ def _branches(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
   ]
   read = [switch(tensor) for tensor in arguments]
   results: list[list[str]] = []
-  done: list[str] = []
+  ends: list[str] = []
   for number, (body, pivot) in enumerate(zip(bodies, taken, strict=True)):
     assert body is not None
     name = f"{op.name}/branch_{number}"  # Functions have other names each time.
-    own, effects = _copy(
+    of_branch, effects = _copy(
       body, definitions, [x[number] for x in read], name, [pivot]
     )
-    results.append(own)
-    done.append(
+    results.append(of_branch)
+    ends.append(
       definitions.add(
         "Identity", f"{name}/done", [f"{pivot}:0"], effects, T=tf.bool
       )
@@ -218,7 +218,7 @@ def _branches(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
     )
     for pair, tensor in zip(zip(*results, strict=True), op.outputs, strict=True)
   ]
-  end = definitions.add("Merge", f"{op.name}/done", done, N=2, T=tf.bool)
+  end = definitions.add("Merge", f"{op.name}/done", ends, N=2, T=tf.bool)
   return _Inlined(outputs, [op_name(x) for x in (end, *outputs)])
 
 
@@ -227,17 +227,17 @@ def _loop(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
   body, test = _bodies(op, op.outputs)
   if body is None or test is None or test.outputs[0].dtype != tf.bool:
     return None
-  kept = [
+  fixed = [
     before is after
     for before, after in zip(body.inputs, body.outputs, strict=True)
   ]
-  if all(kept):
+  if all(fixed):
     return None
   waits = [x.name for x in op.control_inputs]
   first: list[str] = []
-  for tensor, output, is_kept in zip(op.inputs, op.outputs, kept, strict=True):
+  for tensor, output, same in zip(op.inputs, op.outputs, fixed, strict=True):
     name = tensor.name
-    if not (is_kept or _has_shape(tensor, output)):
+    if not (same or _has_shape(tensor, output)):
       name = definitions.add(  # Its size may change.
         "PlaceholderWithDefault",
         f"{op.name}/any",
@@ -252,23 +252,23 @@ def _loop(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
       waits,
       T=tensor.dtype,
       frame_name=op.name,
-      is_constant=is_kept,
+      is_constant=same,
       parallel_iterations=op.get_attr("parallel_iterations"),
     )
-    if not is_kept:
+    if not same:
       name = definitions.add(
         "Merge", f"{op.name}/merge", [name, name], N=2, T=tensor.dtype
       )
     first.append(name)
-  begin = op_name(first[kept.index(False)])
+  begin = op_name(first[fixed.index(False)])
   (again,), _ = _copy(
-    test, definitions, first, f"{op.name}/cond", [begin], kept
+    test, definitions, first, f"{op.name}/cond", [begin], fixed
   )
   again = definitions.add("LoopCond", f"{op.name}/again", [again])
   outputs = [tensor.name for tensor in op.inputs]
   inside = list(first)
   for k, tensor in enumerate(op.outputs):
-    if not kept[k]:
+    if not fixed[k]:
       switch = definitions.add(
         "Switch", f"{op.name}/switch", [first[k], again], T=tensor.dtype
       )
@@ -278,18 +278,18 @@ def _loop(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
       inside[k] = definitions.add(
         "Identity", f"{op.name}/round", [_second(switch)], T=tensor.dtype
       )
-  pivot = op_name(inside[kept.index(False)])
+  pivot = op_name(inside[fixed.index(False)])
   results, _ = _copy(
-    body, definitions, inside, f"{op.name}/body", [pivot], kept
+    body, definitions, inside, f"{op.name}/body", [pivot], fixed
   )
   for k, tensor in enumerate(op.outputs):
-    if not kept[k]:
+    if not fixed[k]:
       result = definitions.add(
         "NextIteration", f"{op.name}/next", [results[k]], T=tensor.dtype
       )
       definitions.loop_back(first[k], 1, result)
   ends = [
-    op_name(x) for x, is_kept in zip(outputs, kept, strict=True) if not is_kept
+    op_name(x) for x, same in zip(outputs, fixed, strict=True) if not same
   ]
   return _Inlined(outputs, ends, is_loop=True)
 
@@ -331,7 +331,7 @@ def _copy(
   arguments: Sequence[str],
   scope: str,
   waits: Sequence[str],
-  kept: Sequence[bool] = (),
+  fixed: Sequence[bool] = (),
 ) -> tuple[list[str], list[str]]:
   """Adds the ops of a function.
 
@@ -339,9 +339,9 @@ def _copy(
     body: The function.
     definitions: Where to.
     arguments: The tensors in place of its arguments.
-    scope: What names of ops begin with.
-    waits: What the function waits for.
-    kept: Which arguments are the same in all rounds of a loop: to read them
+    scope: The beginning of the names of ops.
+    waits: The control inputs of the function.
+    fixed: Which arguments are the same in all rounds of a loop: to read them
       alone is not to wait for a round.
 
   Returns:
@@ -349,9 +349,7 @@ def _copy(
   """
   tensors = dict(zip((x.name for x in body.inputs), arguments, strict=True))
   known = {x.op for x in body.inputs}
-  always = {
-    x.name for x, is_kept in zip(body.inputs, kept, strict=False) if is_kept
-  }
+  always = {x.name for x, same in zip(body.inputs, fixed, strict=False) if same}
   names: dict[tf.Operation, str] = {}
   effects: list[str] = []
   for op in body.graph.get_operations():
@@ -360,12 +358,12 @@ def _copy(
     has_effect = (
       op_registry.definition_of(op).is_stateful and op.type not in _FREE_TO_SKIP
     )
-    own = [names[x] for x in op.control_inputs if x in names]
+    awaited = [names[x] for x in op.control_inputs if x in names]
     if has_effect or all(x.name in always for x in op.inputs):
-      own += waits
+      awaited += waits
     names[op] = op_name(
       definitions.copy(
-        op, f"{scope}/{op.name}", [tensors[x.name] for x in op.inputs], own
+        op, f"{scope}/{op.name}", [tensors[x.name] for x in op.inputs], awaited
       )
     )
     for index, tensor in enumerate(op.outputs):

@@ -65,7 +65,7 @@ class DefinitionsTest(absltest.TestCase):
     self._made.constant("unused", 1.0, tf.float32)
     self._made.add("Neg", "minus", [one], ["unused"], T=tf.float32)
     self._made.add("Exp", "power", [one], T=tf.float32)
-    self._made.keep(["minus:0"])
+    self._made.prune(["minus:0"])
     self.assertLen(self._made, 3)
     self.assertNotIn("power", self._made)
     self.assertIn("unused", self._made)

@@ -50,20 +50,20 @@ class FramesTest(parameterized.TestCase):
     (exp,) = [op for op in ops if op.type == "Exp"]
     (neg,) = [op for op in ops if op.type == "Neg"]
     (sqrt,) = [op for op in ops if op.type == "Sqrt"]
-    inner, outer = found.made_in(exp), found.made_in(neg)
+    inner, outer = found.output_frame(exp), found.output_frame(neg)
     self.assertEqual(inner.parent, outer)
     self.assertIsNone(outer.parent)
     self.assertTrue(inner.is_in(outer))
     self.assertFalse(outer.is_in(inner))
     self.assertEqual(found.loop(exp), outer)
-    self.assertIsNone(found.made_in(sqrt))
+    self.assertIsNone(found.output_frame(sqrt))
     self.assertIsNone(found.loop(sqrt))
 
   @parameterized.parameters(True, False)
   def test_what_enters_is_read_outside(self, is_v2):
     ops, found = self._find(is_v2)
     for op in ops:
-      made, read = found.made_in(op), found.read_in(op)
+      made, read = found.output_frame(op), found.input_frame(op)
       if op.type == "Enter":
         self.assertEqual(made.parent, read)
       elif op.type == "Exit":
