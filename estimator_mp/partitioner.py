@@ -431,7 +431,7 @@ class Partitioner:
     made = recompute.compute_again(plan)
     originals = [op for ops in plan.again.values() for op in ops]
     self._recomputed = dict(zip(made, originals, strict=True))
-    self._kept = policy.kept
+    self._kept = policy.kept_micro_batches
     self.stages.update(made)
     self._positions.update(
       {

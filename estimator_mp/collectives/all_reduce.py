@@ -54,16 +54,15 @@ def all_reduce(
   names = [devices_lib.canonical_device(device) for device in devices]
   check_algorithm(algorithm, names, dtype.name)
   with placed_ops.apart_from_caller("all_reduce"):
-    own = [
+    copies = [
       placed_ops.copy_to(tensor, device)
       for tensor, device in zip(tensors, names, strict=True)
     ]
-    for tensor in own:
+    for tensor in copies:
       tensor.set_shape(shape)
-    if len(own) == 1:
-      return own
-    sums: list[tf.Tensor] = ALGORITHMS[algorithm].load().all_reduce(own, names)
-    return sums
+    if len(copies) == 1:
+      return copies
+    return list(ALGORITHMS[algorithm].load().all_reduce(copies, names))
 
 
 def traffic(
@@ -82,7 +81,5 @@ def traffic(
     send nothing are left out.
   """
   names = [devices_lib.canonical_device(device) for device in devices]
-  found: Mapping[tuple[str, str], int] = (
-    ALGORITHMS[algorithm].load().traffic(num_elements, itemsize, names)
-  )
-  return found
+  traffic_of = ALGORITHMS[algorithm].load().traffic
+  return dict(traffic_of(num_elements, itemsize, names))

@@ -63,14 +63,14 @@ def plan_buckets(
     The buckets in the order in which they are complete, that is, in which the
     backward pass makes their last gradients. Each gradient is in one of them.
   """
-  found: list[Bucket] = []
+  buckets: list[Bucket] = []
   fused: list[tuple[tf.DType, list[int]]] = []
   filling: dict[tf.DType, list[int]] = {}
   free: dict[tf.DType, int] = {}
   for index in order:
     dtype, elements = dtypes[index], sizes[index]
     if elements is None or elements * dtype.size >= bucket_bytes:
-      found.append(Bucket((index,), dtype))
+      buckets.append(Bucket((index,), dtype))
       continue
     if elements * dtype.size > free.get(dtype, -1):
       filling[dtype] = []
@@ -78,9 +78,9 @@ def plan_buckets(
       fused.append((dtype, filling[dtype]))
     filling[dtype].append(index)
     free[dtype] -= elements * dtype.size
-  found += [Bucket(tuple(indices), dtype) for dtype, indices in fused]
+  buckets += [Bucket(tuple(indices), dtype) for dtype, indices in fused]
   places = {index: place for place, index in enumerate(order)}
-  return sorted(found, key=lambda bucket: places[bucket.gradients[-1]])
+  return sorted(buckets, key=lambda bucket: places[bucket.gradients[-1]])
 
 
 def reduce_in_buckets(
@@ -99,8 +99,8 @@ def reduce_in_buckets(
       Dense tensors only.
     devices: The device of each replica.
     reduces: The result of `plan_buckets`, in that order, and for each bucket
-      what sums n tensors, one on each of n devices: gets the tensors and the
-      devices, and returns the sums, each on its device. It is called once per
+      a function that sums n tensors, one on each of n devices: it gets these
+      and the devices, and returns the sums, each there. It is called once per
       bucket, in the order in which they are complete, so that it may chain
       collectives that need one order on all devices.
 
@@ -112,7 +112,7 @@ def reduce_in_buckets(
   shapes = {
     index: gradient_lib.common_shape(index, parts[index]) for index in indices
   }
-  found: dict[int, list[tf.Tensor]] = {index: [] for index in indices}
+  totals: dict[int, list[tf.Tensor]] = {index: [] for index in indices}
   per_replica = [*zip(*parts, strict=True)]
   with tf.compat.v1.name_scope("reduce_in_buckets"):
     for bucket, reduce in reduces.items():
@@ -126,8 +126,8 @@ def reduce_in_buckets(
         devices, functools.partial(_unpacked, bucket, shapes), sums
       )
       for number, index in enumerate(bucket.gradients):
-        found[index] = [own[number] for own in unpacked]
-  return found
+        totals[index] = [x[number] for x in unpacked]
+  return totals
 
 
 def _packed(bucket: Bucket, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -143,12 +143,12 @@ def _unpacked(
   bucket: Bucket, shapes: Mapping[int, tf.TensorShape], total: tf.Tensor
 ) -> list[tf.Tensor]:
   """Returns the sums of a bucket's gradients."""
-  own = [shapes[index] for index in bucket.gradients]
-  if len(own) == 1:
-    total.set_shape(own[0])
+  of_bucket = [shapes[index] for index in bucket.gradients]
+  if len(of_bucket) == 1:
+    total.set_shape(of_bucket[0])
     return [total]
-  parts = tf.split(total, [shape.num_elements() for shape in own])
+  parts = tf.split(total, [shape.num_elements() for shape in of_bucket])
   return [
     tf.reshape(part, shape.as_list())
-    for part, shape in zip(parts, own, strict=True)
+    for part, shape in zip(parts, of_bucket, strict=True)
   ]

@@ -16,8 +16,8 @@ devices:
   elements, the session makes the instance key of it.
 - A tensor without elements ends the process (a segmentation fault), so such a
   tensor is not sent, or has one element more where the graph cannot know.
-- A server keeps the keys of all graphs that it ran, so they are made of what
-  has to be the same for all who use one: devices, dtype and elements.
+- A server keeps the keys of all graphs that it ran, so they are made of facts
+  that have to be the same for all who use one: devices, dtype and elements.
 """
 
 import zlib
@@ -99,7 +99,7 @@ def keys_of(op: tf.Operation) -> tuple[int, int | None]:
 
 
 def _source(tensor: tf.Tensor) -> tf.Tensor:
-  """Returns what identities pass on."""
+  """Returns the tensor that identities pass on."""
   while tensor.op.type == "Identity":
     tensor = tensor.op.inputs[0]
   return tensor

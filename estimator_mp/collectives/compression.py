@@ -9,7 +9,7 @@ that it is late, not lost:
     sent      = compress(corrected)
     residual  = corrected - sent
 
-After any number of steps the sum of what was sent differs from the sum of the
+After any number of steps the sum of all sent values differs from the sum of the
 gradients by the last residuals only. Seide et al. ("1-Bit Stochastic Gradient
 Descent and its Application to Data-Parallel Distributed Training of Speech
 DNNs", Interspeech 2014) found that, Karimireddy et al. (2019, arXiv:1901.09847)
@@ -18,8 +18,8 @@ prove that SGD then converges as without compression.
 Each replica has a residual for each tensor that it reduces: a local variable
 on the replica's device, with the shape and dtype of the tensor, so that
 residuals take as much memory as the gradients. Local variables are not in
-checkpoints: a run that is resumed starts with residuals of 0, and what the
-last step before had not sent is lost.
+checkpoints: a run that is resumed starts with residuals of 0, and those of the
+last step before are lost.
 
 A gradient that is infinite or NaN is sent as it is, for checks that look for
 it, and leaves its residual as it was.
@@ -52,7 +52,7 @@ def compressed(reduce: Reduce | None, mode: str) -> Reduce:
   No sum overflows that would not overflow in the gradient's dtype. A replica
   sends at most the largest number of half precision (65504 for float16),
   divided by n, rounded up to a power of 2, if sums are in half precision too;
-  what is beyond stays in the residual for the next steps. A loss scale that
+  the excess stays in the residual for the next steps. A loss scale that
   makes gradients as large as that all the time lets residuals grow.
 
   float16 has 10 bits of mantissa and no number between 0 and 6e-8; bfloat16 has
@@ -103,7 +103,7 @@ def top_k(fraction: float) -> Reduce:
   """Returns a function that sums the largest entries of gradients.
 
   Each replica sends the values and indices of its entries of largest
-  magnitude, and every device adds up what it gets from all. That is Aji and
+  magnitude, and every device adds up those of all. That is Aji and
   Heafield's gradient dropping (2017, arXiv:1704.05021). Deep gradient
   compression (Lin et al., 2018, arXiv:1712.01887) adds corrections of momentum,
   local clipping and a warm-up, which are not done here.
@@ -112,7 +112,7 @@ def top_k(fraction: float) -> Reduce:
   sum, and each of n devices gets the entries of all: a ring sends less where
   the fraction is 1/n or more.
 
-  Integers are summed as they are: what is late is wrong for them.
+  Integers are summed as they are: a late value is wrong for them.
 
   Args:
     fraction: How many of the entries are sent, above 0 and at most 1; always
@@ -144,8 +144,8 @@ def top_k(fraction: float) -> Reduce:
         # One replica after the other: its indices are all different, so that
         # the order of additions, and the sum, is the same on each device.
         total = tf.zeros([size], dtype)
-        for found, values in sent:
-          total = tf.tensor_scatter_nd_add(total, _rows(found), values)
+        for indices, values in sent:
+          total = tf.tensor_scatter_nd_add(total, _rows(indices), values)
         return tf.reshape(total, shape.as_list())
 
       return placed_ops.on_each(devices, add)
@@ -172,7 +172,7 @@ def _residuals(
 
   def make(replica: int) -> tf.Variable:
     return tf.compat.v1.Variable(
-      tf.zeros(shape, dtype),  # On the device, whoever places what is left.
+      tf.zeros(shape, dtype),  # On the device, whoever places other ops.
       trainable=False,
       collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
       name=f"replica_{replica}",
@@ -181,7 +181,7 @@ def _residuals(
     )
 
   # An absolute scope, and no get_variable: the variable scopes and custom
-  # getters around would change what is made, and its name.
+  # getters around would change the variable, and its name.
   with (
     tf.compat.v1.name_scope("estimator_mp/residual/"),
     tf.compat.v1.name_scope("sum"),
@@ -195,14 +195,14 @@ def _halved(
   gradient: tf.Tensor,
   residual: tf.Variable,
 ) -> tf.Tensor:
-  """Returns a gradient in half precision; what is left is kept."""
-  kept = residual.read_value()
-  corrected = gradient + kept
+  """Returns a gradient in half precision; the residual keeps the rest."""
+  unsent = residual.read_value()
+  corrected = gradient + unsent
   is_finite = tf.math.is_finite(corrected)
   limited = tf.clip_by_value(corrected, -limit, limit)
   sent = tf.cast(tf.where(is_finite, limited, corrected), wire_dtype)
   left = corrected - tf.cast(sent, corrected.dtype)
-  update = residual.assign(tf.where(is_finite, left, kept), read_value=False)
+  update = residual.assign(tf.where(is_finite, left, unsent), read_value=False)
   with tf.control_dependencies([update]):
     return tf.identity(sent)
 
@@ -210,9 +210,9 @@ def _halved(
 def _largest(
   count: int, gradient: tf.Tensor, residual: tf.Variable
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns int32 indices [count] and values; what is left is kept."""
-  kept = residual.read_value()
-  corrected = tf.reshape(gradient, [-1]) + kept
+  """Returns int32 indices [count] and values; the residual keeps the rest."""
+  unsent = residual.read_value()
+  corrected = tf.reshape(gradient, [-1]) + unsent
   is_finite = tf.math.is_finite(corrected)
   # Entries that are not finite come first, so that none is overlooked.
   magnitudes = tf.where(
@@ -220,14 +220,14 @@ def _largest(
     tf.abs(corrected),
     tf.fill(tf.shape(corrected), tf.constant(math.inf, corrected.dtype)),
   )
-  _, found = tf.math.top_k(magnitudes, count, sorted=False)
-  values = tf.gather(corrected, found)
+  _, indices = tf.math.top_k(magnitudes, count, sorted=False)
+  values = tf.gather(corrected, indices)
   left = tf.tensor_scatter_nd_update(
-    corrected, _rows(found), tf.zeros([count], corrected.dtype)
+    corrected, _rows(indices), tf.zeros([count], corrected.dtype)
   )
-  update = residual.assign(tf.where(is_finite, left, kept), read_value=False)
+  update = residual.assign(tf.where(is_finite, left, unsent), read_value=False)
   with tf.control_dependencies([update]):
-    return found, tf.identity(values)
+    return indices, tf.identity(values)
 
 
 def _rows(indices: tf.Tensor) -> tf.Tensor:

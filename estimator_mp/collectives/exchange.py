@@ -150,7 +150,7 @@ def route(ids: tf.Tensor, rows: RowOwners, device: str) -> Route:
   """
   parted = by_owner(ids, rows, device)
   with tf.compat.v1.device(None), tf.compat.v1.device(_host(device)):
-    uniques = [tf.unique(own) for own in parted.ids]
+    uniques = [tf.unique(x) for x in parted.ids]
     counts = tf.stack([tf.size(distinct) for distinct, _ in uniques])
     begins = tf.unstack(tf.cumsum(counts, exclusive=True))
     positions = [
@@ -215,7 +215,7 @@ def distinct_rows(
 
   Args:
     exchanged: Where the rows are.
-    gathers: For each shard what returns rows of it.
+    gathers: For each shard the function that returns rows of it.
     devices: The device of each shard.
     device: Where the rows are wanted.
 

@@ -56,11 +56,11 @@ def all_reduce(
   ]
   if len(groups) > 1:
     sums = ring.all_reduce(sums, leaders)
-  found: dict[int, tf.Tensor] = {}
+  by_rank: dict[int, tf.Tensor] = {}
   for group, total in zip(groups, sums, strict=True):
     on_group = reduce_to_one.broadcast(total, [devices[rank] for rank in group])
-    found.update(zip(group, on_group, strict=True))
-  return [found[rank] for rank in range(len(devices))]
+    by_rank.update(zip(group, on_group, strict=True))
+  return [by_rank[rank] for rank in range(len(devices))]
 
 
 def traffic(

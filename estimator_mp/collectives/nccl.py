@@ -1,8 +1,8 @@
 """All-reduce by NVIDIA's NCCL, for the GPUs of one task.
 
 TensorFlow's op `NcclAllReduce` is in its builds for CUDA. Each device has one
-op, and ops of one name wait for each other inside TensorFlow; what they send
-is no send of the graph.
+op, and ops of one name wait for each other inside TensorFlow; their messages
+are no sends of the graph.
 """
 
 from collections.abc import Sequence

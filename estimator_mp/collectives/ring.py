@@ -47,27 +47,27 @@ def all_reduce(
     devices: Their canonical devices, in the order of the ring.
   """
   count = len(devices)
-  own = [
+  parts = [
     _chunks(tensor, count, device)
     for tensor, device in zip(tensors, devices, strict=True)
   ]
   sums: list[list[tf.Tensor]] = [[] for _ in devices]
-  for chunk in range(len(own[0])):
-    total = own[chunk][chunk]
+  for chunk in range(len(parts[0])):
+    total = parts[chunk][chunk]
     for step in range(1, count):
       rank = (chunk + step) % count
-      total = placed_ops.add([total, own[rank][chunk]], devices[rank])
+      total = placed_ops.add([total, parts[rank][chunk]], devices[rank])
     sums[(chunk - 1) % count].append(total)
     for step in range(count - 1):
       rank = (chunk + step) % count
       total = placed_ops.copy_to(total, devices[rank])
       sums[rank].append(total)
-  found = []
+  results = []
   for chunks, tensor, device in zip(sums, tensors, devices, strict=True):
     with tf.compat.v1.device(device):
       flat = tf.concat(chunks, axis=0)
-    found.append(placed_ops.reshape_like(flat, tensor, device))
-  return found
+    results.append(placed_ops.reshape_like(flat, tensor, device))
+  return results
 
 
 def _chunks(

@@ -1,6 +1,6 @@
-"""The pipeline as data: what a micro-batch needs and when it is where.
+"""The pipeline as data: the ops and the times of each micro-batch's passes.
 
-In: ops, their stages, and a schedule. Out: what each pass through a stage
-begins and ends with, what is computed again, which gradients of weights several
-micro-batches multiply at once, and how long a schedule takes.
+In: ops, their stages, and a schedule. Out: the first and last ops of each pass
+through a stage, the ops that are recomputed, the gradients of weights that
+several micro-batches multiply at once, and the makespan of a schedule.
 """

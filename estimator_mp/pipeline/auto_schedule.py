@@ -4,8 +4,8 @@ All named schedules with one stage per device that keep the limit of live
 micro-batches are simulated, and orders that list scheduling makes. The fastest
 one is taken, so that it is never slower than one of those with a name.
 
-List scheduling gives each device that is free the best of what it could begin
-with, over and over: a pass that others wait for comes first, and gradients of
+List scheduling gives each device that is free the best pass that could begin,
+over and over: a pass that others wait for comes first, and gradients of
 weights fill the time in between, or make room where as many micro-batches are
 held as may be. That is the heuristic of Qi et al. (2023, arXiv:2401.10241),
 section 3.1, whose choices are tried one after the other as well. An optimum,
@@ -79,14 +79,14 @@ def fastest(
   cells = one.num_devices * of_round * len(Phase)
   rules = _RULES if cells < _MANY_CELLS else _RULES[:1]
   listed = (_ListScheduling(one, costs, rule).rows() for rule in rules)
-  found = [
+  candidates = [
     dataclasses.replace(one, rows=rows)
     for rows in itertools.chain(_named(one), listed)
   ]
-  times = [costs.simulate(x).makespan for x in found]
+  times = [costs.simulate(x).makespan for x in candidates]
   least = min(times) * (1 + _ROUNDING)
   best = min(
-    (x for x, time in zip(found, times, strict=True) if time <= least),
+    (x for x, time in zip(candidates, times, strict=True) if time <= least),
     key=lambda x: sum(schedule_lib.live_micro_batches(x)),
   )
   return orders.repeat(best, rounds)
@@ -176,7 +176,7 @@ class _ListScheduling:
     self._rows: list[list[Cell]] = [[] for _ in devices]
     self._done = [dict.fromkeys(Phase, 0) for _ in devices]
     self._free = [0.0 for _ in devices]
-    # When what a pass reads is there, by device: micro-batch after micro-batch.
+    # When the inputs of a pass arrive, by device: for each micro-batch.
     self._ready: list[dict[Phase, list[float]]] = [
       {phase: [] for phase in Phase} for _ in devices
     ]
@@ -195,7 +195,7 @@ class _ListScheduling:
     return tuple(map(tuple, self._rows))
 
   def _choose(self, device: int, now: float) -> Phase | None:
-    """Returns what a device begins with; None if it waits."""
+    """Returns the phase that a device begins with; None if it waits."""
     waits = {
       phase: self._ready_at(device, phase)
       for phase in (Phase.FORWARD, Phase.BACKWARD)
@@ -246,6 +246,6 @@ class _ListScheduling:
     return self._sends[device] if self._sends else 0.0
 
   def _arrive(self, device: int, phase: Phase, time: float) -> None:
-    """Lets what a pass reads be there from a time on."""
+    """Lets the inputs of a pass arrive at a time."""
     self._ready[device][phase].append(time)
     heapq.heappush(self._events, (time, device))

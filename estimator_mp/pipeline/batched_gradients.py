@@ -5,8 +5,8 @@ are there, its sum over them is one product of a longer inner dimension,
 
   sum_m x_m^T dy_m = [x_0; x_1; ...]^T [dy_0; dy_1; ...],
 
-which cores do faster than many of few rows, and which adds up what would be
-written to memory and read again for each micro-batch.
+which cores do faster than many of few rows, and which adds up terms that would
+be written to memory and read again for each micro-batch.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ def plan_gradient(
   gradient: tf.Tensor,
   mode: str,
   count: int,
-  made: Collection[tf.Operation],
+  of_gradients: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
   waits: ControlEdges = OF_THE_GRAPH,
   num_slices: int = 1,
@@ -54,19 +54,19 @@ def plan_gradient(
     gradient: That of the first micro-batch with respect to a variable.
     mode: "batched" for all, or "auto".
     count: The micro-batches of a round.
-    made: The ops that were made for gradients.
+    of_gradients: The ops that were made for gradients.
     stages: The stages where ops are placed.
     waits: The control dependencies of ops.
     num_slices: How many slices the op is of, if it is not that of one.
   """
   op = gradient.op
   while op.type == "Identity" and stages.get(op) == stages.get(_source(op)):
-    if len(cells.gates(op, made, stages, waits)) < len(waits.of(op)):
+    if len(cells.gates(op, of_gradients, stages, waits)) < len(waits.of(op)):
       return None
     op = _source(op)
   if op.type != "MatMul" or waits.of(op) or op not in stages:
     return None
-  if op not in made or graph_reads.outermost_loop(op) is not None:
+  if op not in of_gradients or graph_reads.outermost_loop(op) is not None:
     return None
   group = (
     count if mode == "batched" else min(count, _affordable(op, num_slices))
@@ -84,11 +84,11 @@ def _affordable(op: tf.Operation, num_slices: int) -> int:
   """Returns of how many micro-batches operands are as small as the product."""
   if not all(tensor.shape.is_fully_defined() for tensor in op.inputs):
     return 1
-  kept = sum(
+  operands = sum(
     math.ceil(tensor.shape.num_elements() / num_slices) for tensor in op.inputs
   )
   size = op.outputs[0].shape.num_elements()
-  return int(size // max(kept, 1))
+  return int(size // max(operands, 1))
 
 
 def groups(order: Sequence[int], size: int) -> list[list[int]]:

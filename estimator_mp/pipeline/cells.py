@@ -1,8 +1,8 @@
 """Cells of ops: the passes through stages that an op is part of, as data.
 
-A schedule says when a micro-batch passes a stage. Here the graph says what that
-pass is: its ops, and those of them that it begins and ends with. All
-micro-batches are alike, so it is said of the first one's ops.
+A schedule says when a micro-batch passes a stage. Here the graph gives the ops
+of that pass, and those of them that it begins and ends with. All micro-batches
+are alike, so these are the first one's ops.
 """
 
 import dataclasses
@@ -62,17 +62,17 @@ def passes_of_ops(
 ) -> dict[tf.Operation, Pass]:
   """Returns the pass that each op of a slice is part of.
 
-  Mostly that is one through the op's own stage. But what an earlier stage reads
-  has to be there before (a gather from a weight that lives on a later stage,
-  say), and what the backward pass of a later stage reads as well. What reads
-  what an earlier stage's backward pass makes of a later one's (the gradient of
-  that gather) comes as late as that. So forward stages never fall along an edge
-  of the graph, and backward stages never rise.
+  Mostly that is one through the op's own stage. But an op whose result an
+  earlier stage reads has to run before (a gather from a weight that lives on a
+  later stage, say), and so has one that the backward pass of a later stage
+  reads. An op on a later stage that reads the backward pass of an earlier one
+  (the gradient of that gather) comes as late as that. So forward stages never
+  fall along an edge of the graph, and backward stages never rise.
 
   Where a schedule splits the backward pass, as zero-bubble pipelines do (Qi et
-  al., 2023, arXiv:2401.10241), WEIGHT is what no other pass reads and what the
-  gradient of one variable alone is made of. So the first stage, whose gradients
-  no other stage reads, has a BACKWARD pass, too.
+  al., 2023, arXiv:2401.10241), WEIGHT has the ops that no other pass reads and
+  that lead to the gradient of one variable alone. So the first stage, whose
+  gradients no other stage reads, has a BACKWARD pass, too.
 
   Args:
     ops: The slice, in the order of the graph.
@@ -150,13 +150,13 @@ def _of_one_gradient(
 
   def visit(edge: tuple[Hashable, Hashable]) -> bool:
     source, reader = edge
-    before, found = only.get(source), only.get(reader)
-    if found is None:
+    before, after = only.get(source), only.get(reader)
+    if after is None:
       return False
-    if stage_of[source] != stage_of[reader] or before not in (None, found):
-      found = several
-    only[source] = found
-    return found != before
+    if stage_of[source] != stage_of[reader] or before not in (None, after):
+      after = several
+    only[source] = after
+    return after != before
 
   traversal.repeat_until_stable(visit, edges)
   return [of_op for of_op, number in only.items() if number != several]
@@ -167,15 +167,15 @@ def _going_back(
   edges: Iterable[tuple[Hashable, Hashable]],
   backward: Collection[tf.Operation],
 ) -> set[Hashable]:
-  """Returns what the backward phase runs: nothing that the forward one reads.
+  """Returns the ops of the backward phase: none that the forward one reads.
 
   The gradient of a loop adds ops that the loop itself reads.
   """
-  found = {of_op for op, of_op in whole.items() if op in backward}
-  found -= {of_op for op, of_op in whole.items() if op not in backward}
-  while moved := {s for s, of_op in edges if s in found and of_op not in found}:
-    found -= moved
-  return found
+  going = {of_op for op, of_op in whole.items() if op in backward}
+  going -= {of_op for op, of_op in whole.items() if op not in backward}
+  while moved := {s for s, of_op in edges if s in going and of_op not in going}:
+    going -= moved
+  return going
 
 
 def _measured(
@@ -184,7 +184,7 @@ def _measured(
   stages: Mapping[tf.Operation, int],
   waits: ControlEdges,
 ) -> set[tf.Operation]:
-  """Returns what measures tensors of the forward pass, on their stage.
+  """Returns the ops that measure tensors of the forward pass, on their stage.
 
   Gradients ask for many sizes. In a backward pass, activations would be held
   for them.
@@ -255,7 +255,7 @@ def _earlier_stage(one: int, other: int) -> int:
 
 def gates(
   op: tf.Operation,
-  made: Collection[tf.Operation],
+  of_gradients: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
   waits: ControlEdges = OF_THE_GRAPH,
 ) -> list[tf.Operation]:
@@ -265,7 +265,7 @@ def gates(
 
   Args:
     op: The op that hands on a gradient.
-    made: The ops that were made for gradients: no gate waits for anything else.
+    of_gradients: Ops that were made for gradients: no gate waits for others.
     stages: The stages where ops are placed: no gate is between them.
     waits: The control dependencies of ops.
   """
@@ -278,7 +278,7 @@ def gates(
     if gate.type == "NoOp"
     and source in waits.of(gate)
     and all(
-      x in made and x in stages and stages[x] == stages.get(source)
+      x in of_gradients and x in stages and stages[x] == stages.get(source)
       for x in waits.of(gate)
     )
   ]

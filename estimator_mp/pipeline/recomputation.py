@@ -1,8 +1,8 @@
 """Recomputation: activations that are computed once more, as data.
 
-Instead of all that a stage computes in its forward pass, only what it reads
-from other stages is kept until the backward pass, which begins by computing the
-rest again: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016;
+Instead of all activations of a stage, only those that it reads from other
+stages are kept until the backward pass, which begins by computing the others
+again: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016;
 per micro-batch and stage as in GPipe (Huang et al., 2019) and torchgpipe (Kim
 et al., 2020).
 
@@ -28,11 +28,11 @@ class Policy:
 
   Attributes:
     stages: The stages that do so.
-    kept: The micro-batches of a replica whose activations are kept anyway.
+    kept_micro_batches: The micro-batches whose activations are kept anyway.
   """
 
   stages: frozenset[int] = frozenset()
-  kept: frozenset[int] = frozenset()
+  kept_micro_batches: frozenset[int] = frozenset()
 
 
 def make_policy(recompute: str, schedule: schedule_lib.Schedule) -> Policy:
@@ -91,7 +91,7 @@ def plan_recomputation(
   passes: Mapping[tf.Operation, cells.Pass],
   stages: Collection[int],
   differs: Callable[[tf.Tensor], bool],
-  kept: Collection[tf.Operation] = (),
+  excluded: Collection[tf.Operation] = (),
 ) -> Recomputation:
   """Returns the ops that are run again for the backward passes of some stages.
 
@@ -100,9 +100,9 @@ def plan_recomputation(
     passes: The passes that its ops are part of.
     stages: The stages that keep no activations.
     differs: Says whether a tensor differs between micro-batches.
-    kept: Further ops that are not run again.
+    excluded: Further ops that are not run again.
   """
-  once = _run_once(ops, differs) | {*kept}
+  once = _run_once(ops, differs) | {*excluded}
   reads = [
     Read(op, index, tensor, passes[op].stage)
     for op in ops
@@ -135,7 +135,7 @@ def _run_once(
   ops: Sequence[tf.Operation], differs: Callable[[tf.Tensor], bool]
 ) -> set[tf.Operation]:
   """Returns the ops that are not run again."""
-  found: set[tf.Operation] = set()
+  once: set[tf.Operation] = set()
   random: set[tf.Operation] = set()
   for op in ops:
     has_seed = any(
@@ -145,13 +145,13 @@ def _run_once(
       has_seed or op_registry.definition_of(op).is_stateful or not op.outputs
     )
     if has_state or graph_reads.outermost_loop(op) is not None:
-      found.add(op)
+      once.add(op)
       if has_seed and op_registry.definition_of(op).is_stateful:
         random.add(op)
     # An op that reads random numbers alone, until these are a mask.
     elif any(t.op in random and t.dtype != tf.bool for t in op.inputs) and all(
       t.op in random or not differs(t) or t.dtype.is_integer for t in op.inputs
     ):
-      found.add(op)
+      once.add(op)
       random.add(op)
-  return found
+  return once

@@ -60,7 +60,7 @@ def simulate(
     forward: The time of a micro-batch's forward pass on a device, which its v
       stages share equally; or one time for each of the C stages.
     backward: The same for the backward pass, less `weight`.
-    weight: The same for what only the gradients of weights need. A schedule
+    weight: The same for the gradients of weights alone. A schedule
       that does not split the backward pass takes the time for both at once.
     sends: The time in which a result gets from a stage to the next one or back,
       if that is on another device: for each of the first C - 1 stages. None
@@ -98,7 +98,7 @@ def _costs_of_phases(
   backward: float | Sequence[float],
   weight: float | Sequence[float],
 ) -> dict[Phase, Sequence[float]]:
-  """Returns what the cells of each phase cost, stage by stage."""
+  """Returns the costs of the cells of each phase, stage by stage."""
   costs = {
     Phase.FORWARD: _costs(schedule, "forward", forward),
     Phase.BACKWARD: _costs(schedule, "backward", backward),

@@ -1,6 +1,6 @@
-"""Replicas: what each replica of the model keeps and updates.
+"""Replicas: the variables that each replica of the model keeps and updates.
 
-In: a graph and its variables. Out: what is mirrored, which updates each replica
-makes itself, which replica updates what for all (ZeRO), and what Horovod does
-between processes (`replicas.horovod` is public).
+In: a graph and its variables. Out: the mirrored variables, the updates that
+each replica makes itself, the replica that updates a variable for all (ZeRO),
+and Horovod's ops between processes (`replicas.horovod` is public).
 """

@@ -1,4 +1,4 @@
-"""Aggregation over processes: Horovod averages what each of them computed.
+"""Aggregation over processes: Horovod averages the gradients of each of them.
 
 Every process holds one replica of the model, over several devices of its own;
 Horovod adds the processes' gradients by ring all-reduce. Its users asked for
@@ -15,9 +15,9 @@ things here keep a process from waiting for ever:
   variable, in a name scope of their own.
 - TensorFlow takes a collective for an op without side effects. It computes one
   of constants while it prepares a graph, which each process does when it likes,
-  and makes one of two that look alike. So what they read comes through a shape
+  and makes one of two that look alike. So their inputs come through a shape
   that only the session knows.
-- When a session is made, processes compare what they have built.
+- When a session is made, processes compare their graphs.
 """
 
 import contextlib
@@ -71,8 +71,8 @@ def visible_gpus(
   Set the environment variable CUDA_VISIBLE_DEVICES to it before TensorFlow
   looks for GPUs; they are gpu:0, gpu:1, ... in the process then. (A
   `visible_device_list` in a session's configuration is not enough: TensorFlow
-  gives a process's GPUs their numbers once, and what runs outside of sessions
-  would see all of them.)
+  gives a process's GPUs their numbers once, and ops outside of sessions would
+  see all of them.)
 
   Args:
     num_devices: How many GPUs each process has: the size of its mesh.
@@ -207,7 +207,7 @@ class BroadcastHook(tf.estimator.SessionRunHook):
       with tf.compat.v1.device("/device:CPU:0"):
         self._fingerprints = _gather(tf.constant([fingerprint]), "fingerprint")
       self._broadcast = tf.group(
-        *(_assign_that_of_root(variable) for variable in variables)
+        *(_broadcast_variable(variable) for variable in variables)
       )
 
   def after_create_session(
@@ -220,7 +220,7 @@ class BroadcastHook(tf.estimator.SessionRunHook):
     """
     fingerprints = session.run(self._fingerprints)[:, 0].tolist()
     root = fingerprints[_ROOT]
-    others = [i for i, found in enumerate(fingerprints) if found != root]
+    others = [i for i, x in enumerate(fingerprints) if x != root]
     if others:
       raise RuntimeError(
         f"the variables or gradients of processes {others} are not those of "
@@ -255,7 +255,7 @@ class Processes:
   def reduce(
     self, tensors: Sequence[tf.Tensor], are_rows: Sequence[bool]
   ) -> list[tf.Tensor]:
-    """Returns what updates read of gradients of all processes.
+    """Returns the gradients of all processes, for updates to read.
 
     Args:
       tensors: Dense gradients of this process, and the values and indices of
@@ -265,15 +265,15 @@ class Processes:
     Raises:
       ValueError: If Horovod cannot send the dtype of a gradient.
     """
-    found: list[tf.Tensor] = []
+    results: list[tf.Tensor] = []
     with _name_scope("horovod_gradients"):
       for tensor, is_rows in zip(tensors, are_rows, strict=True):
         if not (is_rows and tensor.dtype.is_integer):
           name = f"the gradient {tensor.name}"
           _check_dtype(name, tensor.dtype, _GRADIENT_DTYPES)
         reduce = _reduce_rows if is_rows else _reduce_dense
-        found.append(reduce(tensor, self._method, str(len(found))))
-    return found
+        results.append(reduce(tensor, self._method, str(len(results))))
+    return results
 
   def finish(
     self, spec: tf.estimator.EstimatorSpec
@@ -287,7 +287,7 @@ class Processes:
     return with_broadcast(spec._replace(loss=loss))
 
 
-def _assign_that_of_root(variable: tf.Variable) -> tf.Operation:
+def _broadcast_variable(variable: tf.Variable) -> tf.Operation:
   """Returns an op that sets a variable to its value in process 0."""
   name = variable.op.name
   _check_dtype(f"variable {name}", variable.dtype.base_dtype, _VARIABLE_DTYPES)
@@ -297,10 +297,10 @@ def _assign_that_of_root(variable: tf.Variable) -> tf.Operation:
   return tf.compat.v1.assign(variable, sent).op
 
 
-def _check_dtype(what: str, dtype: tf.DType, known: Sequence[tf.DType]) -> None:
+def _check_dtype(name: str, dtype: tf.DType, known: Sequence[tf.DType]) -> None:
   if dtype not in known:
     raise ValueError(
-      f"{what} has the dtype {dtype.name}, which Horovod cannot send; use one "
+      f"{name} has the dtype {dtype.name}, which Horovod cannot send; use one "
       f"of {', '.join(sorted(x.name for x in known))}"
     )
 
@@ -341,13 +341,13 @@ def _reduce(gradient: Gradient, method: str, name: str) -> Gradient:
 def _reduce_rows(tensor: tf.Tensor, method: str, name: str) -> tf.Tensor:
   """Returns the rows of all processes: the values, or the indices, of a sum."""
   with _beside(tensor.device):
-    own = tensor
+    scaled = tensor
     if method == "mean" and tensor.dtype.is_floating:
-      own = tensor / tf.cast(load_horovod().size(), tensor.dtype)
+      scaled = tensor / tf.cast(load_horovod().size(), tensor.dtype)
     row = tensor.shape[1:]
     if not row.is_fully_defined():
       row = tf.shape(tensor)[1:]
-    return tf.reshape(_gather(own, name), tf.concat([[-1], row], 0))
+    return tf.reshape(_gather(scaled, name), tf.concat([[-1], row], 0))
 
 
 def _reduce_dense(tensor: tf.Tensor, method: str, name: str) -> tf.Tensor:
@@ -382,7 +382,7 @@ def _column(tensor: tf.Tensor) -> tf.Tensor:
 
 
 def _fingerprint(graph: tf.Graph, variables: Sequence[tf.Variable]) -> int:
-  """Returns a number for what processes of Horovod need to have alike."""
+  """Returns a number for the facts that processes need to have alike."""
   parts = [
     f"variable {v.op.name} {v.shape} {v.dtype.base_dtype.name}"
     for v in variables

@@ -1,9 +1,9 @@
 """Repeated updates: each replica changes its own copy of the weights.
 
 Every replica has the sum of the gradients, so each can do the optimizer's work
-by itself: what lies between the gradients and the writes of mirrored variables
-is cloned for each replica, and the optimizer's slots with it. Scalars (learning
-rates, norms for clipping), random numbers and whatever else has a state are
+by itself: the ops between the gradients and the writes of mirrored variables
+are cloned for each replica, and the optimizer's slots with them. Scalars
+(learning rates, norms for clipping), random ops and others with a state are
 computed once, in replica 0, so that all replicas stay equal.
 
 An update that cannot be repeated (in a branch of a v1 `cond`, or in a function)
@@ -33,16 +33,16 @@ def find_updates(
     ops: The ops that are not part of a forward or backward pass, in the order
       of the graph, without those that give variables their first values.
     variables: The variables that replicas have mirrors of.
-    copied: What replicas have copies of, such as sums of gradients.
+    copied: The copies that replicas have, such as sums of gradients.
 
   Returns:
     The ops to clone: variables, such as an optimizer's slots, and then writes,
-    and what these read, in the order of the graph.
+    and their sources, in the order of the graph.
   """
   graph = tf.compat.v1.get_default_graph()
   inner = control_flow.ops_in_branches(graph.get_operations())
   inner |= {op for op in ops if graph_reads.outermost_loop(op) is not None}
-  rest = {op for op in ops if op not in inner}
+  able = {op for op in ops if op not in inner}
   writes: dict[tf.Operation, list[tf.Operation]] = {}
   for op in ops:
     for variable in variables_lib.written_variables(op):
@@ -50,21 +50,21 @@ def find_updates(
         writes.setdefault(variable, []).append(op)
 
   def values(op: tf.Operation) -> list[tf.Operation]:
-    """Returns what each replica can compute of what an op reads."""
+    """Returns the inputs of an op that each replica can compute."""
     return [
       x.op
       for x in op.inputs
-      if x.op in rest and x.shape.rank != 0 and x not in copied
+      if x.op in able and x.shape.rank != 0 and x not in copied
       if not x.op.op_def.is_stateful or x.op.type in op_types.VARIABLE_READS
     ]
 
   first = [op for variable in variables for op in writes.get(variable, ())]
-  repeated = _repeated(first, variables, writes, rest, values)
+  repeated = _repeated(first, variables, writes, able, values)
   known = set(variables)
   slots = [x for x in repeated if x not in known]
   of_writes = {op for x in repeated for op in writes.get(x, ())}
-  found = {*traversal.walk(of_writes, values)}
-  within = [op for op in ops if op in found]
+  needed = {*traversal.walk(of_writes, values)}
+  within = [op for op in ops if op in needed]
   differing = traversal.descendants(
     [
       op
@@ -80,7 +80,7 @@ def _repeated(
   first: Sequence[tf.Operation],
   variables: Sequence[tf.Operation],
   writes: _Writes,
-  rest: Collection[tf.Operation],
+  able: Collection[tf.Operation],
   values: Callable[[tf.Operation], Sequence[tf.Operation]],
 ) -> Collection[tf.Operation]:
   """Returns the variables, slots among them, that each replica can update.
@@ -89,14 +89,14 @@ def _repeated(
     first: The writes of variables.
     variables: The variables.
     writes: The ops that may write each variable, but for references.
-    rest: The ops that a replica may repeat.
+    able: The ops that a replica may repeat.
     values: Returns the ops whose results an op reads.
   """
 
   def used(op: tf.Operation) -> list[tf.Operation]:
     """Returns the variables that an op gets the handles of."""
-    found = map(variables_lib.variable_of, op.inputs)
-    return [x for x in found if x.type == "VarHandleOp"]
+    states = map(variables_lib.variable_of, op.inputs)
+    return [x for x in states if x.type == "VarHandleOp"]
 
   def is_slot(variable: tf.Operation) -> bool:
     is_scalar = tf.TensorShape(variable.get_attr("shape")).rank == 0
@@ -108,18 +108,18 @@ def _repeated(
 
   reached = [*traversal.walk(first, before)]
   slots = [x for op in reached for x in used(op) if is_slot(x)]
-  kept = dict.fromkeys(
+  updated = dict.fromkeys(
     x
     for x in (*variables, *slots)
-    if all(op in rest and op_types.is_write(op) for op in writes.get(x, ()))
+    if all(op in able and op_types.is_write(op) for op in writes.get(x, ()))
   )
   # All variables of a write are repeated, or none.
   while apart := [
     x
-    for x in kept
+    for x in updated
     for op in writes.get(x, ())
-    if not kept.keys() >= {*used(op)}
+    if not updated.keys() >= {*used(op)}
   ]:
     for variable in dict.fromkeys(apart):
-      del kept[variable]
-  return kept.keys()
+      del updated[variable]
+  return updated.keys()

@@ -2,9 +2,9 @@
 
 With `optimizer_state="sharded"`, the replicas of a stage share the work of the
 optimizer: each variable is in the shard of one of them, with its slots, and
-with what is computed of its gradient. Only that replica gets the sum of the
-gradients; the new value goes to the others. So D replicas hold a D-th of the
-slots each. That is the first stage of ZeRO (Rajbhandari et al., "ZeRO: Memory
+with the ops on its gradient. Only that replica gets the sum of the gradients;
+the new value goes to the others. So D replicas hold a D-th of the slots
+each. That is the first stage of ZeRO (Rajbhandari et al., "ZeRO: Memory
 Optimizations Toward Training Trillion Parameter Models", 2020,
 arXiv:1910.02054), by whole variables.
 
@@ -53,7 +53,7 @@ def divide(
     held[shard] += shapes.variable_bytes(variable)
     if shard:
       place = device_of[shard](device)
-      # With what uses its slots, which are bound to it.
+      # With the users of its slots, which are bound to it.
       users = [
         user
         for slot in op_types.variables_of(bound)
@@ -85,29 +85,29 @@ def devices_of_updates(
   """
   inside = set(ops)
   # A function may hold variables of several shards, which it does not join:
-  # what is in it runs where its variables are.
+  # its ops run where their variables are.
   simple = [op for op in ops if not op_types.is_call(op)]
   of_savers = savers.saver_ops(ops)
   movable = [op for op in simple if op not in of_savers]
   groups = colocation.ColocationGroups()
   # A slot is where its variable is, wherever its gradient is summed.
   groups.add([*(op for op in shards if op not in inside), *movable])
-  found = propagation.propagate(
+  shard_of = propagation.propagate(
     movable, groups, {**shards, **sums}, propagation.Follows.LARGEST_INPUT
   )
   devices = {
     op: device_of[shard](op.device)
-    for op, shard in found.items()
+    for op, shard in shard_of.items()
     if op.device and not _is_bound(op)
   }
   by_name = {op.name: device for op, device in devices.items()}
   slots = [
     op
-    for op in op_types.variables_of(found)
+    for op in op_types.variables_of(shard_of)
     if op not in shards and _is_movable(op)
   ]
   for slot, bound in colocation.ops_colocated_with(slots).items():
-    device = device_of[found[slot]](devices.get(slot, slot.device))
+    device = device_of[shard_of[slot]](devices.get(slot, slot.device))
     devices |= dict.fromkeys(bound, device)
   for op in simple:
     for name in colocation.colocated_with(op):

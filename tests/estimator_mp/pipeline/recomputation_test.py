@@ -15,7 +15,7 @@ class PolicyTest(absltest.TestCase):
       schedule="gpipe",
     )
     policy = recomputation.make_policy("except_last", config.create_schedule())
-    self.assertEqual(policy.kept, {1, 3, 5})
+    self.assertEqual(policy.kept_micro_batches, {1, 3, 5})
 
 
 if __name__ == "__main__":
