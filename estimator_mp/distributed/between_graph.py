@@ -5,8 +5,8 @@
     ps n        serves, until all of these have ended
     evaluator   evaluates each checkpoint, on devices of its own machine
 
-It is what `tf.estimator.train_and_evaluate` does in such a cluster, for models
-that are sharded inside of each worker: asynchronously, or with a
+`tf.estimator.train_and_evaluate` works so in such a cluster; here models are
+sharded inside of each worker: asynchronously, or with a
 `SyncReplicasOptimizer` in model_fn. `lower.parameter_servers` has the graph.
 """
 

@@ -4,7 +4,7 @@ A step waits for the answers of all tasks, and TensorFlow sets no limit to that:
 if a machine is gone without a word, or a process is stopped, nothing comes, and
 `Session.close` waits just so (seen on TensorFlow 2.15 and 2.21, with
 `operation_timeout_in_ms`, too). A socket that is shut down under gRPC fails
-what waits for it at once, as if the task had died.
+all calls that wait for it at once, as if the task had died.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ def shut_down(address: str) -> int:
   """
   host, _, port = address.rpartition(":")
   with contextlib.suppress(OSError):
-    found = socket.getaddrinfo(host.strip("[]"), int(port))
-    peers = {(entry[4][0], entry[4][1]) for entry in found}
+    entries = socket.getaddrinfo(host.strip("[]"), int(port))
+    peers = {(entry[4][0], entry[4][1]) for entry in entries}
     return sum(
       _shut_down(int(name), peers) for name in os.listdir(_DESCRIPTORS)
     )
@@ -41,12 +41,12 @@ def _shut_down(descriptor: int, peers: set[tuple[Any, Any]]) -> bool:
   with contextlib.suppress(OSError):
     if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
       return False
-    with socket.socket(fileno=os.dup(descriptor)) as found:
-      if found.family not in (socket.AF_INET, socket.AF_INET6):
+    with socket.socket(fileno=os.dup(descriptor)) as copy:
+      if copy.family not in (socket.AF_INET, socket.AF_INET6):
         return False
-      host, port = found.getpeername()[:2]
+      host, port = copy.getpeername()[:2]
       if (host.removeprefix("::ffff:"), port) not in peers:
         return False
-      found.shutdown(socket.SHUT_RDWR)
+      copy.shutdown(socket.SHUT_RDWR)
       return True
   return False

@@ -38,9 +38,9 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 _VARIABLE = "estimator_mp_ended_runs"
-_OWN_VARIABLE = "estimator_mp_done_runs"
+_DONE_VARIABLE = "estimator_mp_done_runs"
 _PAUSE_SECONDS = 0.5
-# After what silence at the end of a run a worker is taken to have ended.
+# After this silence at the end of a run a worker is taken to have ended.
 _GONE_SECONDS = 30.0
 # To tell a task that answers takes milliseconds.
 _TELL_SECONDS = 20.0
@@ -122,9 +122,9 @@ class Run:
       status.Probe(address) as probe,
     ):
       while number() < self.number:
-        found = probe.ask()
-        if found is not None:
-          status.check_is(chief, address, found)
+        answer = probe.ask()
+        if answer is not None:
+          status.check_is(chief, address, answer)
           text = silent.hear(time.monotonic())
         else:
           text = silent.miss(time.monotonic(), probe.is_refused)
@@ -140,7 +140,7 @@ class Run:
 
   def say_done(self) -> None:
     """Says in this task's own server that it has no more work to do."""
-    self._write(self.cluster.task, _OWN_VARIABLE)
+    self._write(self.cluster.task, _DONE_VARIABLE)
 
   def wait_until_all_done(self, tasks: Sequence[tasks_lib.Task]) -> None:
     """Waits until other tasks have said that they are done with it.
@@ -166,7 +166,7 @@ class Run:
   def _num_done(self, task: tasks_lib.Task) -> int:
     """Returns how many runs a task says that it has done."""
     try:
-      with self._reading(task, _OWN_VARIABLE) as number:
+      with self._reading(task, _DONE_VARIABLE) as number:
         return number()
     except tf.errors.OpError:
       return 0  # It has ended after it had answered.
@@ -180,7 +180,7 @@ class Run:
   def _reading(
     self, task: tasks_lib.Task, name: str
   ) -> Iterator[Callable[[], int]]:
-    """Yields what reads a number of a task; 0 as long as nobody wrote it."""
+    """Yields a reader of a task's number; 0 as long as nobody wrote it."""
     with self._session(task) as session:
       number = _number(task, name)
       value, is_there = number.read_value(), v1.is_variable_initialized(number)

@@ -83,20 +83,20 @@ def without_tf_config(input_fn: Callable[..., Any]) -> Callable[..., Any]:
 
   Where one mesh spans the tasks, the chief's input is all of the input. An
   input_fn that reads TF_CONFIG, as is usual where each worker has a model of
-  its own, would leave out what it takes to be the others' part, and nothing
-  would fail.
+  its own, would leave out the supposed part of the others, and nothing would
+  fail.
 
   Args:
     input_fn: The input_fn; the result takes the same arguments.
   """
 
   def alone(*args: Any, **kwargs: Any) -> Any:
-    kept = os.environ.pop(tasks_lib.VARIABLE, None)
+    tf_config = os.environ.pop(tasks_lib.VARIABLE, None)
     try:
       return input_fn(*args, **kwargs)
     finally:
-      if kept is not None:
-        os.environ[tasks_lib.VARIABLE] = kept
+      if tf_config is not None:
+        os.environ[tasks_lib.VARIABLE] = tf_config
 
   return _with_arguments(alone, estimators.arguments_of(input_fn))
 
@@ -158,7 +158,7 @@ class _InputByTask(tf.estimator.SessionRunHook):
     )
 
   def as_input_fn(self) -> Callable[..., Any]:
-    """Returns an input_fn that takes what the original one takes besides."""
+    """Returns an input_fn that takes the other arguments of the original."""
 
     def by_task(**arguments: Any) -> Any:
       return self._make(arguments)
@@ -207,7 +207,7 @@ class _InputByTask(tf.estimator.SessionRunHook):
         "tf.data.Dataset of batches for one replica, which each task reads, or "
         f"leave {_CONTEXT} out of its arguments"
       )
-    if not _is_own(pipeline.host):
+    if not _is_here(pipeline.host):
       _check_no_python(graph.get_operations()[num_ops:], pipeline)
     return dataset
 
@@ -243,11 +243,11 @@ def _with_arguments(
   return function
 
 
-def _is_own(host: str) -> bool:
+def _is_here(host: str) -> bool:
   """Whether a device is of this task."""
   cluster = tasks_lib.from_environment()
-  own = "" if cluster is None else cluster.task.device_prefix
-  return devices.task_of(host) in ("", own)
+  prefix = "" if cluster is None else cluster.task.device_prefix
+  return devices.task_of(host) in ("", prefix)
 
 
 def _features_and_labels(element: Any) -> dict[str, Any]:
@@ -272,8 +272,7 @@ def _check_same(
       lambda x: (type(x).__name__, x.dtype, x.shape.rank), of
     )
 
-  found = kinds(other)
-  if found != kinds(spec):
+  if kinds(other) != kinds(spec):
     raise ValueError(
       f"input_fn returned a Dataset of {spec} for input pipeline 0, but of "
       f"{other} for pipeline {context.input_pipeline_id}; return the same "

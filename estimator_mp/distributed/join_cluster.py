@@ -2,7 +2,7 @@
 
 `tf.estimator` knows a cluster by the environment variable TF_CONFIG, and so
 does a mesh. Slurm, Kubernetes and others know it in ways of their own, for
-which TensorFlow has cluster resolvers. What a resolver says is written into
+which TensorFlow has cluster resolvers. The answer of a resolver is written into
 TF_CONFIG once, and there is one truth again.
 """
 
@@ -59,7 +59,7 @@ def join_cluster(
   if isinstance(resolver, tf.distribute.cluster_resolver.SlurmClusterResolver):
     _check_node(jobs, task)
   cluster = _with_chief(jobs, task)
-  before = _said_before(cluster, name)
+  before = _config_before(cluster, name)
   tf_config = {**before, **cluster, "environment": "cloud"}
   text = json.dumps(tf_config)
   try:
@@ -154,8 +154,8 @@ def _with_chief(jobs: _Jobs, task: _TaskOf) -> dict[str, Any]:
   return {"cluster": cluster, "task": {"type": job, "index": index}}
 
 
-def _said_before(cluster: Mapping[str, Any], name: str) -> dict[str, Any]:
-  """Returns what TF_CONFIG says; raises if that is another cluster or task."""
+def _config_before(cluster: Mapping[str, Any], name: str) -> dict[str, Any]:
+  """Returns the old TF_CONFIG; raises if its cluster or task is another one."""
   text = os.environ.get(tasks_lib.VARIABLE, "")
   try:
     before = dict(json_values.parse(text)) if text.strip() else {}
@@ -163,15 +163,15 @@ def _said_before(cluster: Mapping[str, Any], name: str) -> dict[str, Any]:
       return before
     task = before["task"]
     index = int(task.get("index", 0))
-    said = _with_chief(before["cluster"], (task["type"], index))
+    known = _with_chief(before["cluster"], (task["type"], index))
   except (AttributeError, LookupError, TypeError, ValueError) as error:
     raise ValueError(
       f"TF_CONFIG={text!r} is already set, but does not describe a cluster and "
       f"task of tf.estimator ({error!r}); unset it, and {name} will set it"
     ) from error
-  if said != cluster:
+  if known != cluster:
     raise ValueError(
-      f"TF_CONFIG is already set to {json.dumps(said)}, and {name} describes "
+      f"TF_CONFIG is already set to {json.dumps(known)}, and {name} describes "
       f"{json.dumps(dict(cluster))}; unset TF_CONFIG, or do not call "
       "join_cluster where something else sets it"
     )

@@ -69,11 +69,11 @@ def check_network(cluster: tasks_lib.Cluster, trusted_network: bool) -> None:
   """
   if trusted_network or not cluster.is_served:
     return
-  found = outer_interfaces()
-  if found:
+  interfaces = outer_interfaces()
+  if interfaces:
     raise ValueError(
       f"{cluster.task} would serve on all interfaces of this machine "
-      f"({', '.join(found)}), whatever address TF_CONFIG names, and "
+      f"({', '.join(interfaces)}), whatever address TF_CONFIG names, and "
       "TensorFlow's server lets anyone who reaches it run code, but "
       "trusted_network=True is not set; set it (--trusted_network) if a "
       "firewall lets only machines of the cluster reach it, or start the tasks "

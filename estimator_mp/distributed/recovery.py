@@ -10,7 +10,7 @@ waits for the task without a word, and saves in it before the input is ready.
       ^                       | yes
       '--- all answer <--- wait for it --- lost_after ---> raise
 
-What is lost are the steps since the last checkpoint.
+The steps since the last checkpoint are lost.
 """
 
 import itertools
@@ -27,8 +27,8 @@ import tensorflow as tf
 
 _Result = TypeVar("_Result")
 
-# What a session says of a task that it cannot reach; also of a connection that
-# broke between two tasks that are well.
+# The errors of a session that cannot reach a task; also if a connection broke
+# between two tasks that are well.
 _UNREACHABLE = (tf.errors.AbortedError, tf.errors.UnavailableError)
 # How often that counts as a reason if all tasks are well, soon after another.
 _MOST_BROKEN = 3

@@ -14,7 +14,7 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
-# The server of this process, and what it is a task of.
+# The server of this process, and its cluster.
 _started: list[tuple[tasks_lib.Cluster, tf.distribute.Server]] = []
 
 
@@ -95,12 +95,12 @@ def _check_same(
     )
   prefix = cluster.task.device_prefix
   of_run = session_config.sharded_run_of(run_config)
-  own = [
+  names = [
     name.removeprefix(prefix)
     for name in (of_run.devices if of_run else ())
     if devices.task_of(name) == prefix
   ]
-  needs = devices.num_virtual_cpus(own)
+  needs = devices.num_virtual_cpus(names)
   counts = server.server_def.default_session_config.device_count
   there_are = max(1, counts.get("CPU", 1))
   if there_are < needs:

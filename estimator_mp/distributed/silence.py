@@ -45,7 +45,7 @@ class Silence:
     self._said: float | None = None
 
   def hear(self, now: float) -> str | None:
-    """Notes an answer; returns what the log is to say of it, if anything.
+    """Notes an answer; returns a line for the log, if it is worth one.
 
     Args:
       now: The time.
@@ -66,7 +66,7 @@ class Silence:
     self._heard, self._said = now, None
 
   def miss(self, now: float, is_refused: bool) -> str | None:
-    """Notes that there was no answer; returns what the log is to say of it.
+    """Notes that there was no answer; returns a line for the log, or None.
 
     Args:
       now: The time.

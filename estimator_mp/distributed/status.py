@@ -90,7 +90,7 @@ class Probe:
     self.is_refused = False
 
   def ask(self, seconds: float = _ANSWER_SECONDS) -> Status | None:
-    """Returns what the server at the address says.
+    """Returns the answer of the server at the address.
 
     Args:
       seconds: How long to wait for it.
@@ -104,10 +104,10 @@ class Probe:
     except grpc.RpcError as error:
       self.is_refused = error.code() == grpc.StatusCode.UNAVAILABLE
       return None
-    found = _DEVICE.search(answer)
+    match = _DEVICE.search(answer)
     task = None
-    if found is not None:
-      task = tasks_lib.Task(found[1].decode(), int(found[2]))
+    if match is not None:
+      task = tasks_lib.Task(match[1].decode(), int(match[2]))
     return Status(task, answer)
 
   def __enter__(self) -> "Probe":
@@ -142,9 +142,9 @@ def wait_until_all_answer(
       # A question takes time, too: each task is asked once more in the end.
       is_last = time.monotonic() - began >= seconds
       for task, address in tuple(missing.items()):
-        found = probes[task].ask()
-        if found is not None:
-          check_is(task, address, found)
+        answer = probes[task].ask()
+        if answer is not None:
+          check_is(task, address, answer)
           del missing[task]
       waited = time.monotonic() - began
       if not missing:
@@ -167,19 +167,19 @@ def wait_until_all_answer(
       time.sleep(_PAUSE_SECONDS)
 
 
-def check_is(task: tasks_lib.Task, address: str, found: Status) -> None:
+def check_is(task: tasks_lib.Task, address: str, answer: Status) -> None:
   """Raises if a server is that of another task.
 
   Args:
     task: Whose it should be.
     address: Where it listens, host:port.
-    found: The answer.
+    answer: The answer.
 
   Raises:
     TaskError: If it is another one's.
   """
-  if found.task is not None and found.task != task:
+  if answer.task is not None and answer.task != task:
     raise TaskError(
-      f"{address} is {found.task} of a cluster, but TF_CONFIG of this task "
+      f"{address} is {answer.task} of a cluster, but TF_CONFIG of this task "
       f"says that it is {task}; give all tasks the same cluster"
     )

@@ -72,7 +72,7 @@ def train_and_evaluate(
   If TF_CONFIG's cluster names no evaluator, the chief evaluates and exports
   between rounds of training, as `tf.estimator` does in one process: over the
   mesh, as the model may fit no machine alone. `model_dir` has to be a folder
-  that all tasks share, as each saves what it holds.
+  that all tasks share, as each saves its own variables.
 
   SIGTERM ends training after the step that is running, with a checkpoint, and
   the program with exit code 143, unless the program handles SIGTERM itself. A
@@ -206,7 +206,7 @@ def _train_here(
 ) -> tuple[Any, Any] | None:
   """Trains and evaluates in turn, from a whole checkpoint, until it is stopped.
 
-  Specs of other types are left to tf.estimator, which says what is wrong.
+  Specs of other types are left to tf.estimator, which raises an error.
   """
   if isinstance(estimator, tf.compat.v1.estimator.Estimator):
     whole_checkpoints.leave_out_broken(estimator.model_dir)
@@ -289,14 +289,14 @@ def _read_by_task(estimator: Any, train_spec: Any) -> Any:
 
 
 def _check_types(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
-  """Raises in each task what would be raised in the chief alone."""
-  for given, name in (
+  """Raises in each task the errors that the chief alone would raise."""
+  for value, name in (
     (estimator, "Estimator"),
     (train_spec, "TrainSpec"),
     (eval_spec, "EvalSpec"),
   ):
-    if not isinstance(given, getattr(tf.compat.v1.estimator, name)):
-      raise TypeError(f"{given!r} is not a tf.estimator.{name}; give one")
+    if not isinstance(value, getattr(tf.compat.v1.estimator, name)):
+      raise TypeError(f"{value!r} is not a tf.estimator.{name}; give one")
 
 
 def _check_model_dir(estimator: Any, cluster: tasks_lib.Cluster) -> None:
@@ -325,9 +325,9 @@ def _check_estimator(
       "over them; make it so, or shard the Estimator by "
       "estimator_mp.shard_estimator"
     )
-  found = {devices.task_of(name) for name in of_run.devices}
+  tasks = {devices.task_of(name) for name in of_run.devices}
   known = {task.device_prefix for task in cluster.tasks}
-  if not found <= known:
+  if not tasks <= known:
     raise ValueError(
       f"the Estimator was made for a mesh of {', '.join(of_run.devices)}, "
       f"which are not devices of TF_CONFIG's tasks ({cluster}); set TF_CONFIG "

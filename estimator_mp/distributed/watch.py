@@ -2,8 +2,8 @@
 
 A session says of a task that has died that it has died, and of one that is
 stopped, or cut off, nothing: the step waits, and so does `Session.close`. So a
-thread asks each task all the time. What the log says of a silent task, and of
-its return, is in `silence`:
+thread asks each task all the time. The log lines about a silent task, and its
+return, are in `silence`:
 
     stopped, and goes on       the step goes on, too; nothing is lost
     dies, is started anew      the step fails; see `recovery`
@@ -91,9 +91,9 @@ class Watch:
     """Returns the tasks that are other processes now, or do not answer."""
     with self._lock:
       starts = self._starts
-    found = ask_all(self.addresses)
+    now = ask_all(self.addresses)
     return tuple(
-      task for task in self.addresses if starts.get(task) != found.get(task)
+      task for task in self.addresses if starts.get(task) != now.get(task)
     )
 
   def check_none_is_lost(self) -> None:
@@ -112,11 +112,11 @@ class Watch:
     silent = silence.Silence(name, *self._timeouts, now)
     with status.Probe(address) as probe:
       while not silent.is_lost and not self._is_over.wait(_PAUSE_SECONDS):
-        found = probe.ask()
+        answer = probe.ask()
         text = None
-        if found is not None:
+        if answer is not None:
           text = silent.hear(time.monotonic())
-          self._end_step_of_dead(task, found.start)
+          self._end_step_of_dead(task, answer.start)
         elif self._shows_life():
           silent.forgive(time.monotonic())
         else:
@@ -161,8 +161,8 @@ def ask_all(
   starts = {}
   for task, address in addresses.items():
     with status.Probe(address) as probe:
-      found = probe.ask()
-    if found is not None:
-      status.check_is(task, address, found)
-      starts[task] = found.start
+      answer = probe.ask()
+    if answer is not None:
+      status.check_is(task, address, answer)
+      starts[task] = answer.start
   return starts

@@ -20,7 +20,7 @@ Call = Callable[[int, str, Arrays], Arrays]
 
 
 def run(signature: Signature, inputs: Arrays, call: Call) -> dict[str, Any]:
-  """Returns what the whole model gives for one request.
+  """Returns the outputs of the whole model for one request.
 
   Args:
     signature: The signature.
@@ -40,8 +40,8 @@ def run(signature: Signature, inputs: Arrays, call: Call) -> dict[str, Any]:
 
   for number, step in enumerate(signature.steps):
     read = {name: take(source) for name, source in step.inputs.items()}
-    made = call(step.stage, step.signature, read)
-    held |= {Source(number, name): value for name, value in made.items()}
+    outputs = call(step.stage, step.signature, read)
+    held |= {Source(number, name): value for name, value in outputs.items()}
   return {name: take(source) for name, source in signature.outputs.items()}
 
 
@@ -70,7 +70,7 @@ def checked_inputs(
 
   Args:
     specs: The descriptions of the inputs.
-    inputs: The caller's inputs, by name: arrays, or what makes some.
+    inputs: The caller's inputs, by name: arrays, or values to make some of.
 
   Raises:
     ValueError: If something is missing, not known, or does not fit.
@@ -107,7 +107,7 @@ def as_array(name: str, value: Any, spec: TensorSpec) -> np.ndarray:
 
   Args:
     name: The input, for messages.
-    value: An array, or what makes one.
+    value: An array, or a value to make one of.
     spec: The description of the input.
 
   Raises:

@@ -68,10 +68,10 @@ def export_stages(
       serving_input_receiver_fn,
       checkpoint,
     )
-    made = os.path.join(temporary, "stages")
-    pipeline_file.write(_write_stages(whole, made, checkpoint), made)
+    stages = os.path.join(temporary, "stages")
+    pipeline_file.write(_write_stages(whole, stages, checkpoint), stages)
     path = _new_folder(export_dir_base)
-    tf.io.gfile.rename(made, path)
+    tf.io.gfile.rename(stages, path)
   finally:
     if tf.io.gfile.exists(temporary):
       tf.io.gfile.rmtree(temporary)
@@ -121,7 +121,7 @@ def _write_stages(
 
 
 def _log(name: str, steps: Sequence[Step]) -> None:
-  """Says which stages a signature visits, and warns of what costs round trips.
+  """Logs which stages a signature visits, and warns of round trips.
 
   Args:
     name: The signature.
@@ -170,13 +170,13 @@ def _signature(
   for step in steps:
     visits[step.stage] = visits.get(step.stage, 0) + 1
     visit = visits[step.stage]
-    called = name if visit == 1 else f"{name}_visit_{visit}"
+    visit_name = name if visit == 1 else f"{name}_visit_{visit}"
     model = models[step.stage]
-    model.add_signature(called, step, keys)
+    model.add_signature(visit_name, step, keys)
     chained.append(
       pipeline_file.Step(
         step.stage,
-        called,
+        visit_name,
         {keys.get(x, x): source(x) for x in step.received},
         {x: whole.spec(x) for x in step.sent},
       )

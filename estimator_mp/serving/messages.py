@@ -23,7 +23,7 @@ _LONGEST_BYTES = 2**31 - 1
 
 
 def channel_options(received: int = _LONGEST_BYTES) -> list[tuple[str, int]]:
-  """Returns gRPC's options for messages as large as what the model sends.
+  """Returns gRPC's options for messages as large as the model's.
 
   Args:
     received: The bytes of the longest message that is taken.
@@ -89,7 +89,7 @@ def decode(message: bytes) -> tuple[str, dict[str, Any]]:
     sizes = {key: _expanded_bytes(key, x) for key, x in tensors.items()}
     _check_sizes(sizes, len(message) + _MOST_MORE_BYTES)
     arrays = {key: tf.make_ndarray(x) for key, x in tensors.items()}
-  except Exception as error:  # Of protobuf, or of what is in a tensor.
+  except Exception as error:  # Of protobuf, or of a tensor's contents.
     raise ValueError(f"the message has no tensors: {error}") from error
   return str(decoded.name), arrays
 
@@ -117,11 +117,11 @@ def _expanded_bytes(name: str, tensor: Any) -> int:
 
 def _check_sizes(sizes: Mapping[str, int], most: int) -> None:
   """Raises if tensors would take more bytes than they may."""
-  found = sum(sizes.values())
-  if found > most:
+  total = sum(sizes.values())
+  if total > most:
     largest = max(sizes, key=lambda name: sizes[name])
     raise ValueError(
-      f"they would take {found:,} bytes, most of them {largest!r}, and may "
+      f"they would take {total:,} bytes, most of them {largest!r}, and may "
       f"take {most:,}, which are {_MOST_MORE_BYTES:,} more than the message "
       "has; send all elements, or a smaller request"
     )

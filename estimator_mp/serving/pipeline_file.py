@@ -12,9 +12,9 @@
                  ...],
        "outputs": {"y": {"step": 1, "name": "dense_1/BiasAdd:0"}}}}}
 
-A step is one request to one stage. What it reads was given by the caller (the
-step is null) or made by an earlier step, whichever that was: a stage in between
-does not copy it.
+A step is one request to one stage. Its inputs come from the caller (the step is
+null) or from an earlier step, whichever that was: a stage in between does not
+copy them.
 
 The id is a hash of the rest. That has a hash of each stage's values, so that no
 stage fits into the chain of another model, or of another training of it.
@@ -57,7 +57,7 @@ class TensorSpec:
 
   @classmethod
   def of(cls, tensor: tf.Tensor) -> "TensorSpec":
-    """Returns what a tensor of a graph is."""
+    """Returns the description of a tensor of a graph."""
     rank = tensor.shape.rank
     shape = None if rank is None else tuple(tensor.shape.as_list())
     return cls(tensor.dtype.base_dtype.name, shape)
@@ -108,7 +108,7 @@ class Signature:
   outputs: Mapping[str, Source]
 
   def output_spec(self, name: str) -> TensorSpec:
-    """Returns what a result is.
+    """Returns the description of a result.
 
     Args:
       name: Its name.
@@ -182,7 +182,7 @@ class StageDescription:
 
 
 def write(pipeline: Pipeline, folder: str) -> None:
-  """Writes pipeline.json, and a file for each stage that says what it is of.
+  """Writes pipeline.json, and a file for each stage that names its chain.
 
   Args:
     pipeline: The chain.
@@ -199,7 +199,7 @@ def write(pipeline: Pipeline, folder: str) -> None:
 
 
 def digest(folder: str) -> str:
-  """Returns a hash of what a SavedModel computes with: variables, assets.
+  """Returns a hash of the values of a SavedModel: variables, assets.
 
   It holds a piece of a file at a time, and is the same for each export of the
   same checkpoint.
@@ -231,11 +231,11 @@ def find(path: str) -> str:
   """
   if tf.io.gfile.exists(os.path.join(path, FILE)):
     return path
-  made = []
+  exports = []
   if tf.io.gfile.isdir(path):
     names = [x.rstrip("/") for x in tf.io.gfile.listdir(path)]
-    made = [x for x in names if x.isdigit()]
-  for name in sorted(made, key=int, reverse=True):
+    exports = [x for x in names if x.isdigit()]
+  for name in sorted(exports, key=int, reverse=True):
     if tf.io.gfile.exists(os.path.join(path, name, FILE)):
       return os.path.join(path, name)
   raise ValueError(
@@ -264,7 +264,7 @@ def read(folder: str) -> Pipeline:
 
 
 def read_stage(folder: str) -> StageDescription:
-  """Returns what the folder of a stage says that it is.
+  """Returns the description in the folder of a stage.
 
   Args:
     folder: The folder, wherever it was copied to.
@@ -297,7 +297,7 @@ def _check_devices(count: int, name: str) -> None:
 
 
 def _check_chain(pipeline: Pipeline) -> None:
-  """Raises if a chain names what it does not have, or what is outside of it."""
+  """Raises if a chain names a stage or a folder that it does not have."""
   for stage in pipeline.stages:
     name = f"stage {stage.stage}"
     folder = stage.folder

@@ -44,13 +44,13 @@ class StageModel:
     self._whole = whole
     self._steps = steps
     repeated = set(repeated)
-    own = {op for step in steps for op in step.ops}
+    computed = {op for step in steps for op in step.ops}
     fetched = {self._op(name) for step in steps for name in step.sent}
 
     def sources(op: tf.Operation) -> list[tf.Operation]:
       return [x for x in traversal.sources(op) if x in repeated]
 
-    ops = set(traversal.walk([*own, *fetched], sources))
+    ops = set(traversal.walk([*computed, *fetched], sources))
     self._states = stage_states.find(whole, ops)
     ops |= self._states.ops
     self._variables = self._variables_of({op.name for op in ops})
@@ -58,13 +58,13 @@ class StageModel:
       read = whole.graph.get_tensor_by_name(variable.snapshot_name).op
       ops.update(traversal.walk([read], traversal.sources))
     self._names = {op.name for op in ops}
-    made = {node.name for node in self._states.nodes}
+    remade = {node.name for node in self._states.nodes}
     self._nodes = [
       node
       for node in whole.meta_graph.graph_def.node
-      if node.name in self._names and node.name not in made
+      if node.name in self._names and node.name not in remade
     ]
-    self._names |= made
+    self._names |= remade
     self._received = {
       name: self._received_node(name)
       for step in steps
@@ -92,15 +92,15 @@ class StageModel:
     signature.method_name = _METHOD
     for tensor in step.received:
       info = signature.inputs[keys.get(tensor, tensor)]
-      made = self._received.get(tensor)
-      self._fill(info, tensor, f"{made.name}:0" if made else tensor)
+      node = self._received.get(tensor)
+      self._fill(info, tensor, f"{node.name}:0" if node else tensor)
     for tensor in step.sent:
       is_signal = tensor.startswith("^")
       here = f"{_signal(tensor)}:0" if is_signal else tensor
       self._fill(signature.outputs[tensor], tensor, here)
 
   def _fill(self, info: Any, tensor: str, name: str) -> None:
-    """Says in a signature what a tensor is, and what it is called here."""
+    """Enters the type of a tensor, and its name here, in a signature."""
     spec = self._whole.spec(tensor)
     info.name = name
     info.dtype = tf.as_dtype(spec.dtype).as_datatype_enum
@@ -142,14 +142,14 @@ class StageModel:
     return num_devices
 
   def _op(self, name: str) -> tf.Operation:
-    """Returns the op of a tensor, or of what is waited for."""
+    """Returns the op of a tensor, or the one that is waited for."""
     graph = self._whole.graph
     if name.startswith("^"):
       return graph.get_operation_by_name(name[1:])
     return graph.get_tensor_by_name(name).op
 
   def _received_node(self, name: str) -> Any:
-    """Returns the node of a placeholder for what is sent to the stage."""
+    """Returns the node of a placeholder for a tensor sent to the stage."""
     op = self._op(name)
     if op.type == "Placeholder":
       nodes = self._whole.meta_graph.graph_def.node
@@ -169,16 +169,16 @@ class StageModel:
     here.input[:] = [self._input_here(node.name, name) for name in node.input]
     if "_class" in here.attr:
       groups = here.attr["_class"].list.s
-      kept = [
+      present = [
         x for x in groups if x.removeprefix(_COLOCATED).decode() in self._names
       ]
-      groups[:] = kept
-      if not kept:
+      groups[:] = present
+      if not present:
         del here.attr["_class"]
     return here
 
   def _input_here(self, reader: str, name: str) -> str:
-    """Returns what a node reads in the stage's graph."""
+    """Returns an input of a node as it is in the stage's graph."""
     if name.startswith("^"):
       op = self._whole.graph.get_operation_by_name(reader)
       waits = any(
@@ -192,7 +192,7 @@ class StageModel:
 
   def _signals(self) -> list[Any]:
     """Returns nodes that say that an op has run."""
-    found = []
+    nodes = []
     names = {
       name for step in self._steps for name in step.sent if name[0] == "^"
     }
@@ -200,8 +200,8 @@ class StageModel:
       with tf.Graph().as_default():
         node = tf.constant(True, name=_signal(name)).op.node_def
       node.input.append(name)
-      found.append(node)
-    return found
+      nodes.append(node)
+    return nodes
 
   def _variables_of(self, names: set[str]) -> dict[str, list[Any]]:
     """Returns the protos of those variables that have these names, as listed.
@@ -209,25 +209,25 @@ class StageModel:
     They are by collection.
     """
     collections = self._whole.meta_graph.collection_def
-    found = {}
+    by_key = {}
     for key in _COLLECTIONS:
       listed = collections[key].bytes_list.value
       protos = map(variable_pb2.VariableDef.FromString, listed)
-      found[key] = [x for x in protos if _name(x.variable_name) in names]
-    return found
+      by_key[key] = [x for x in protos if _name(x.variable_name) in names]
+    return by_key
 
   def _add_collections(self) -> None:
-    """Lists the variables, and what initializes the rest."""
+    """Lists the variables, and the op that initializes other states."""
     restored = {
       _name(node.input[0]): node.name
       for node in self._nodes
       if node.op in op_types.ASSIGNS
     }
-    for key, found in self._variables.items():
-      for variable in found:
+    for key, variables in self._variables.items():
+      for variable in variables:
         initializer = restored.get(_name(variable.variable_name))
         if initializer:
-          # What has the first value in training is no part of the stage.
+          # The first value in training is no part of the stage.
           variable.initializer_name = initializer
           variable.ClearField("initial_value_name")
           added = self._meta_graph.collection_def[key].bytes_list.value
@@ -275,7 +275,7 @@ def _signal(name: str) -> str:
 
 
 def _waited(name: str) -> str:
-  """Returns the name of the placeholder for what such a node says."""
+  """Returns the name of the placeholder for such a node's signal."""
   return f"{_OURS}/waited/{name[1:]}"
 
 

@@ -165,11 +165,11 @@ class StagePipeline:
       except (grpc.RpcError, ValueError) as error:
         raise self._error(stage.stage, error) from error
       expected = (self._pipeline.identity, stage.stage)
-      found = (answer.get("pipeline"), answer.get("stage"))
-      if found != expected:
+      there = (answer.get("pipeline"), answer.get("stage"))
+      if there != expected:
         raise StageError(
-          f"{self._name(stage.stage)} serves stage {found[1]} of the chain "
-          f"{found[0]}, and not stage {expected[1]} of {expected[0]}; give the "
+          f"{self._name(stage.stage)} serves stage {there[1]} of the chain "
+          f"{there[0]}, and not stage {expected[1]} of {expected[0]}; give the "
           "addresses in the order of the stages, of servers of this export"
         )
 
@@ -185,12 +185,12 @@ class StagePipeline:
     return messages.decode(answer)[1]
 
   def _name(self, stage: int) -> str:
-    """Returns what messages call a stage."""
+    """Returns the name of a stage in messages."""
     numbers = [x.stage for x in self._pipeline.stages]
     return f"stage {stage} at {self.addresses[numbers.index(stage)]}"
 
   def _error(self, stage: int, error: Any) -> StageError:
-    """Returns what is to be said of a failed call."""
+    """Returns the error for a failed call."""
     name = self._name(stage)
     code = error.code() if isinstance(error, grpc.RpcError) else None
     process = self._processes.get(stage)
@@ -217,7 +217,7 @@ def _check(
   in_flight: int,
   deadline_seconds: float,
 ) -> None:
-  """Raises if what a pipeline is told does not suit its stages."""
+  """Raises if the arguments of a pipeline do not suit its stages."""
   if addresses and len(addresses) != len(stages):
     raise ValueError(
       f"there are {len(addresses)} address(es) for {len(stages)} stage(s); "

@@ -22,7 +22,7 @@ v1 = tf.compat.v1
 _SERVE = "serve"
 LOOPBACK = "127.0.0.1"
 _MOST_WAITING = 256
-# One computes, others read what comes and write what goes.
+# One computes, others read requests and write answers.
 _THREADS = 4
 
 
@@ -68,7 +68,7 @@ class StageRunner:
     return messages.longest_request(self._signatures.values())
 
   def run(self, signature: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a signature gives, as arrays.
+    """Returns the outputs of a signature, as arrays.
 
     Args:
       signature: Its name.
@@ -87,8 +87,8 @@ class StageRunner:
         f"{signature} takes {', '.join(sorted(definition.inputs))}, but was "
         f"given {', '.join(sorted(inputs))}"
       )
-    found = self._callables[signature](*(inputs[x] for x in sorted(inputs)))
-    return dict(zip(sorted(definition.outputs), found, strict=True))
+    arrays = self._callables[signature](*(inputs[x] for x in sorted(inputs)))
+    return dict(zip(sorted(definition.outputs), arrays, strict=True))
 
   def close(self) -> None:
     """Ends the session."""

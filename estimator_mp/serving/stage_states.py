@@ -2,7 +2,7 @@
 
 The whole model's Saver restores all variables. A stage's restores those that
 the stage has, from a checkpoint that has no others. The same ops assign them,
-but what reads the checkpoint is made anew, with their names alone.
+but the ops that read the checkpoint are made anew, with their names alone.
 """
 
 import dataclasses
@@ -15,8 +15,8 @@ from estimator_mp.serving.whole_model import WholeModel
 import tensorflow as tf
 
 v1 = tf.compat.v1
-# What of a checkpoint is read into which variable: a name, and which part of
-# it; "" for all.
+# An entry of a checkpoint: the name of a variable, and the part of it; "" for
+# all.
 _Key = tuple[str, str]
 
 
@@ -45,7 +45,7 @@ class StageStates:
 
 
 def find(whole: WholeModel, ops: Iterable[tf.Operation]) -> StageStates:
-  """Returns what a stage needs for its states.
+  """Returns the ops that a stage needs for its states.
 
   Args:
     whole: The whole model.
@@ -66,15 +66,15 @@ def find(whole: WholeModel, ops: Iterable[tf.Operation]) -> StageStates:
   restores, inits = list(_writes(restore)), list(_writes(init))
   states = {op for op in ops if _is_state(op)}
   while True:
-    own = [
+    restoring, initializing = (
       sorted(
         (op for op, written in writes if states.intersection(written)),
         key=lambda op: str(op.name),
       )
       for writes in (restores, inits)
-    ]
-    found = set(traversal.walk(own[0] + own[1], _sources_of_writes))
-    more = {op for op in found if _is_state(op)} - states
+    )
+    needed = set(traversal.walk(restoring + initializing, _sources_of_writes))
+    more = {op for op in needed if _is_state(op)} - states
     if not more:
       break
     states |= more
@@ -82,26 +82,26 @@ def find(whole: WholeModel, ops: Iterable[tf.Operation]) -> StageStates:
   nodes: list[Any] = []
   entries: dict[_Key, tf.DType] = {}
   inputs: dict[str, str] = {}
-  for op in sorted(found, key=lambda op: op.name):
+  for op in sorted(needed, key=lambda op: op.name):
     if op.type == "RestoreV2":
-      nodes += _partial_restore(op, found, entries, inputs)
-  if own[1]:
+      nodes += _partial_restore(op, needed, entries, inputs)
+  if initializing:
     assert whole.init_op is not None
-    nodes.append(_group(whole.init_op, own[1]))
-  if own[0]:
-    nodes.append(_group(saver.restore_op_name, own[0]))
+    nodes.append(_group(whole.init_op, initializing))
+  if restoring:
+    nodes.append(_group(saver.restore_op_name, restoring))
     saved = _saved(whole, {name for name, _ in entries})
-    found |= set(traversal.walk([x.op for x in saved.values()], _no_restores))
+    needed |= set(traversal.walk([x.op for x in saved.values()], _no_restores))
     file = graph.get_tensor_by_name(saver.filename_tensor_name)
-    found |= set(traversal.walk([file.op], traversal.sources))
+    needed |= set(traversal.walk([file.op], traversal.sources))
     nodes += _save(saver, saved)
-  made = {node.name for node in nodes}
+  remade = {node.name for node in nodes}
   return StageStates(
-    frozenset(op for op in found if op.name not in made),
+    frozenset(op for op in needed if op.name not in remade),
     tuple(nodes),
     inputs,
     entries,
-    bool(own[1]),
+    bool(initializing),
   )
 
 
@@ -121,7 +121,7 @@ def _check_written(
   Raises:
     ValueError: With the state.
   """
-  written = {state for _, found in writes for state in found}
+  written = {state for _, written_states in writes for state in written_states}
   for op in ops:
     for state in map(variables.variable_of, op.inputs):
       if state in states and state not in written:
@@ -143,9 +143,9 @@ def _writes(
 
 
 def _sources_of_writes(op: tf.Operation) -> list[tf.Operation]:
-  """Returns what an op reads or waits for; of what reads a checkpoint the file.
+  """Returns the sources of an op; of one that reads a checkpoint, the file.
 
-  The names of what it reads there are made anew.
+  The names of the entries that it reads are made anew.
   """
   if op.type == "RestoreV2":
     return [op.inputs[0].op, *op.control_inputs]
@@ -162,7 +162,7 @@ def _partial_restore(
   entries: dict[_Key, tf.DType],
   inputs: dict[str, str],
 ) -> list[Any]:
-  """Returns nodes that read what is read of what an op restores."""
+  """Returns nodes that restore those of an op's outputs that have readers."""
   names, slices = (_texts(tensor) for tensor in op.inputs[1:3])
   read = [
     index
@@ -182,17 +182,17 @@ def _partial_restore(
 
 
 def _saved(whole: WholeModel, names: set[str]) -> dict[_Key, tf.Tensor]:
-  """Returns what the whole Saver saves of some variables."""
+  """Returns the tensors that the whole Saver saves of some variables."""
   start = whole.meta_graph.saver_def.save_tensor_name
   op = whole.graph.get_tensor_by_name(start).op
-  found: dict[_Key, tf.Tensor] = {}
+  tensors: dict[_Key, tf.Tensor] = {}
   for save in traversal.walk([op], traversal.sources):
     if save.type == "SaveV2":
       keys = zip(*(_texts(x) for x in save.inputs[1:3]), strict=True)
       for key, tensor in zip(keys, save.inputs[3:], strict=True):
         if key[0] in names:
-          found[key] = tensor
-  return found
+          tensors[key] = tensor
+  return tensors
 
 
 def _save(saver: Any, saved: Mapping[_Key, tf.Tensor]) -> list[Any]:
@@ -216,9 +216,9 @@ def _key_consts(name: str, keys: Sequence[_Key]) -> list[Any]:
   with tf.Graph().as_default():
     return [
       tf.constant(
-        [key[index] for key in keys], tf.string, [len(keys)], f"{name}/{what}"
+        [key[index] for key in keys], tf.string, [len(keys)], f"{name}/{part}"
       ).op.node_def
-      for index, what in enumerate(("tensor_names", "shape_and_slices"))
+      for index, part in enumerate(("tensor_names", "shape_and_slices"))
     ]
 
 
@@ -246,7 +246,7 @@ def copy_checkpoint(
   """Copies some variables of a checkpoint into a new one.
 
   Args:
-    source: The path of the checkpoint, without what tells its files apart.
+    source: The path of the checkpoint, without the suffixes of its files.
     target: That of the new one.
     entries: The entries to copy, with the dtypes.
   """

@@ -2,12 +2,12 @@
 
 Two kinds of ops:
 
-- What depends on nothing that a request brings (constants, variables, tables,
-  and what is computed of them alone) is in each stage that reads it: it gives
-  the same there. So a variable that two stages read, such as tied embeddings,
-  is in both.
-- All else is computed once, by its stage. A stage that data visit again, such
-  as one of two virtual stages, has a step for each visit.
+- An op that depends on no input of a request (a constant, a variable, a table,
+  or an op on these alone) is in each stage that reads it: it gives the same
+  there. So a variable that two stages read, such as tied embeddings, is in
+  both.
+- All others are computed once, by their stage. A stage that data visit again,
+  such as one of two virtual stages, has a step for each visit.
 
 If a graph computes with stages 0, 1, 2, its steps are these. If its data go
 from stage 1 to stage 0, or 0, 1, 0, 1, so do the steps.
@@ -20,7 +20,7 @@ from estimator_mp.graph import control_flow, op_types, traversal, variables
 
 import tensorflow as tf
 
-# What gives the same in each stage, though TensorFlow calls it stateful.
+# Ops that give the same in each stage, though TensorFlow calls them stateful.
 _READS = op_types.STATE_READS - op_types.ITERATORS
 _UNSENDABLE = (tf.resource, tf.variant)
 
@@ -161,19 +161,19 @@ class StepPlanner:
     Ops before the model, such as the parsing of examples, are where they are
     read first, and ops after it where their inputs are.
     """
-    found = {op: stages[op.name] for op in self._bound if op.name in stages}
+    placed = {op: stages[op.name] for op in self._bound if op.name in stages}
     wanted: dict[tf.Operation, int] = {}
     for op in reversed(self._order):
-      stage = found.get(op, wanted.get(op))
+      stage = placed.get(op, wanted.get(op))
       if op in self._bound and stage is not None:
-        found[op] = stage
+        placed[op] = stage
         for source in traversal.sources(op):
           wanted[source] = min(stage, wanted.get(source, stage))
     for op in self._order:
-      if op in self._bound and op not in found:
-        sources = [found.get(x, 0) for x in traversal.sources(op)]
-        found[op] = max(sources, default=0)
-    return found
+      if op in self._bound and op not in placed:
+        sources = [placed.get(x, 0) for x in traversal.sources(op)]
+        placed[op] = max(sources, default=0)
+    return placed
 
   def _visits(
     self, order: Sequence[tf.Operation], feeds: Feeds
@@ -196,7 +196,7 @@ class StepPlanner:
   def _reads(
     self, op: tf.Operation, feeds: Feeds
   ) -> Iterable[tuple[str, tf.Operation | None]]:
-    """Yields what an op reads or waits for, and the op that makes it.
+    """Yields the names that an op reads or waits for, with their producers.
 
     Fed tensors are made by none, and those that each stage has are left out.
     """
@@ -215,7 +215,7 @@ class StepPlanner:
     visits: Mapping[tf.Operation, int],
     sent: dict[int, dict[str, None]],
   ) -> None:
-    """Lets what the caller fetches be sent by the step that has it."""
+    """Lets each output of the caller be sent by the step that has it."""
     last = max(visits.values(), default=0)
     for name in feeds.outputs:
       op = self._graph.get_tensor_by_name(name).op
@@ -244,13 +244,13 @@ class StepPlanner:
 
 
 def _sources(op: tf.Operation, fed: Iterable[str]) -> list[tf.Operation]:
-  """Returns what an op reads from or waits for, but for what is fed."""
+  """Returns the sources of an op, but for those of tensors that are fed."""
   read = [tensor.op for tensor in op.inputs if tensor.name not in fed]
   return [*read, *op.control_inputs]
 
 
 def _is_repeatable(op: tf.Operation) -> bool:
-  """Whether an op gives the same in each stage if what it reads is the same."""
+  """Whether an op gives the same in each stage if its inputs are the same."""
   if not op.op_def.is_stateful:
     return True
   scope = op_types.STATE_SCOPES.get(op.type)
@@ -260,7 +260,7 @@ def _is_repeatable(op: tf.Operation) -> bool:
 
 
 def _check_state(op: tf.Operation) -> None:
-  """Raises if an op changes what outlives a request, or needs its process.
+  """Raises if an op changes a state that outlives a request, or its process.
 
   Raises:
     ValueError: If so.

@@ -59,7 +59,7 @@ class WholeModel:
     return Feeds(tuple(inputs), tuple(outputs))
 
   def spec(self, tensor: str) -> pipeline_file.TensorSpec:
-    """Returns what stages send for a tensor, or for an op that is waited for.
+    """Returns the type that stages send for a tensor, or for an awaited op.
 
     Args:
       tensor: Its name, or "^" and that of the op.
@@ -111,8 +111,8 @@ def export_whole(
     checkpoint_path: As for it.
 
   Raises:
-    ValueError: If the model is not sharded, or a signature has what is no
-      tensor.
+    ValueError: If the model is not sharded, or a signature has something that
+      is no tensor.
   """
   graphs = []
 
@@ -141,7 +141,7 @@ def export_whole(
 
 
 def _check_signatures(whole: WholeModel) -> None:
-  """Raises if a signature has what is no tensor."""
+  """Raises if a signature has something that is no tensor."""
   for name, signature in whole.signatures.items():
     for side in (signature.inputs, signature.outputs):
       for key, info in side.items():

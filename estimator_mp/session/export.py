@@ -1,8 +1,8 @@
 """Export: SavedModels that serve on any machine, without the mesh.
 
-What is split over a `model` axis is whole there, too: `is_for_export` says when
-to build the plain model. A graph that is to keep its split keeps its devices as
-well (`keep_devices`).
+A variable that is split over a `model` axis is whole there: `is_for_export`
+says when to build the plain model. A graph that is to keep its split keeps its
+devices as well (`keep_devices`).
 """
 
 import functools
@@ -60,7 +60,7 @@ def is_for_export() -> bool:
 
 @functools.cache
 def _exports_by_code() -> dict[types.CodeType, bool]:
-  """Returns whether methods export, by what a stack has of them."""
+  """Returns whether methods export, by their code, as a stack has it."""
   owner = tf.compat.v1.estimator.Estimator
   return {
     inspect.unwrap(getattr(owner, name)).__code__: "export" in name
@@ -192,7 +192,7 @@ def clear_devices(saved_model_dir: str) -> None:
 
 
 def read_saved_model(saved_model_dir: str) -> saved_model_pb2.SavedModel:
-  """Returns what the file of a SavedModel holds.
+  """Returns the contents of the file of a SavedModel.
 
   Args:
     saved_model_dir: The folder of the SavedModel.

@@ -31,7 +31,7 @@ _PREFIX = "input_position"
 # Attributes of ops that differ from process to process.
 _UNSTABLE = frozenset(["container", "metadata", "shared_name", "token"])
 _FINGERPRINT = "fingerprint"
-# What a session says of a task of its cluster that has died.
+# The errors of a session if a task of its cluster has died.
 _TASK_LOST = (tf.errors.AbortedError, tf.errors.UnavailableError)
 _FAIL = tf.data.experimental.ExternalStatePolicy.FAIL.value
 
@@ -131,8 +131,8 @@ class InputPositionHook(tf.estimator.SessionRunHook):
   def _remove_unused(self, save_path: str) -> None:
     """Removes positions whose checkpoint was removed."""
     for index in tf.io.gfile.glob(_path(self._model_dir, "*") + ".index"):
-      found = re.search(r"-(\d+)\.index$", index)
-      if found and not tf.io.gfile.exists(f"{save_path}-{found[1]}.index"):
+      match = re.search(r"-(\d+)\.index$", index)
+      if match and not tf.io.gfile.exists(f"{save_path}-{match[1]}.index"):
         self._remove(index)
 
   def _remove(self, index: str) -> None:
@@ -159,7 +159,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
 
 
 def _path(model_dir: str, step: int | str) -> str:
-  """Returns the path of a step's files, without what tells them apart."""
+  """Returns the path of a step's files, without their suffixes."""
   return os.path.join(model_dir, f"{_PREFIX}-{step}")
 
 
@@ -255,13 +255,13 @@ class _Position:
 
 
 def _reason(error: tf.errors.OpError) -> str:
-  """Returns the part of a message that says what is stateful, in a line."""
-  found = re.search(r"\w+ is stateful", error.message)
-  return found[0] if found else error.message.strip().splitlines()[-1]
+  """Returns the part of a message that names the stateful op, in a line."""
+  match = re.search(r"\w+ is stateful", error.message)
+  return match[0] if match else error.message.strip().splitlines()[-1]
 
 
 def _fingerprint(graph: tf.Graph, iterators: Iterable[tf.Operation]) -> str:
-  """Returns what is the same for two graphs only if their input is the same.
+  """Returns a digest that is equal for two graphs only if their inputs are.
 
   It is made of all ops that make the data sets, with their constants and their
   functions, but not of names: these have numbers that differ between processes.

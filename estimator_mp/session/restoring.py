@@ -15,8 +15,8 @@ v1 = tf.compat.v1
 
 # A checkpoint of tf.train.Checkpoint, whose names are others.
 _BY_OBJECT = "_CHECKPOINTABLE_OBJECT_GRAPH"
-# What model_fn itself has partitioned is saved as a whole, and its slots under
-# names that TensorFlow makes of both; a Saver knows them.
+# A variable that model_fn itself has partitioned is saved as a whole, and its
+# slots under names that TensorFlow makes of both; a Saver knows them.
 _PART = re.compile(r"/part_\d+(?=/|$)")
 
 
@@ -34,8 +34,8 @@ def check_fits(spec: tf.estimator.EstimatorSpec, model_dir: str) -> None:
   """Raises if the newest checkpoint is not of the model of the default graph.
 
   Args:
-    spec: The spec that model_fn returned. A Saver of its own decides itself
-      what to restore.
+    spec: The spec that model_fn returned. If it has a Saver, that decides
+      itself which variables to restore.
     model_dir: The Estimator's.
 
   Raises:
@@ -60,10 +60,10 @@ def check_fits(spec: tf.estimator.EstimatorSpec, model_dir: str) -> None:
       "model, or choose another model_dir"
     )
   for name, shape in wanted.items():
-    found = shapes.get(name)
-    if found is not None and not shape.is_compatible_with(found):
+    saved = shapes.get(name)
+    if saved is not None and not shape.is_compatible_with(saved):
       raise ValueError(
-        f"{path} has {name} of the shape {found}, but the model makes it "
+        f"{path} has {name} of the shape {saved}, but the model makes it "
         f"{shape.as_list()}; use the sizes that it was trained with, or choose "
         "another model_dir"
       )

@@ -2,7 +2,7 @@
 
 Each worker has a graph of its own; parameter servers hold the variables, and
 all workers change them. So a worker keeps no copy of a variable from one step
-to the next: it would not hear of what the others do.
+to the next: it would not hear of the others' updates.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ import tensorflow as tf
 
 DeviceFunction = Callable[[tf.Operation], str | None]
 
-# What waits until an accumulator has gradients of enough workers.
+# Ops that wait until an accumulator has gradients of enough workers.
 _TAKES_GRADIENTS = ("AccumulatorTakeGradient",)
 
 
@@ -45,7 +45,7 @@ def check(
   mesh: mesh_lib.Mesh,
   run_config: tf.estimator.RunConfig,
 ) -> None:
-  """Raises if a worker would keep what other workers change.
+  """Raises if a worker would keep copies that other workers change.
 
   Args:
     config: The sharding.
@@ -63,7 +63,7 @@ def check(
       f"{task_of(run_config)}; leave devices out, or name them without job and "
       "task, and set TF_CONFIG before ShardingConfig is made"
     )
-  for refused, what, why, instead in (
+  for refused, setting, reason, fix in (
     (
       config.aggregation == sharding_options.HOROVOD,
       'aggregation="horovod"',
@@ -103,15 +103,15 @@ def check(
   ):
     if refused:
       raise ValueError(
-        f"{what} does not go with the parameter servers of TF_CONFIG: {why}; "
-        f"{instead}"
+        f"{setting} does not go with the parameter servers of TF_CONFIG: "
+        f"{reason}; {fix}"
       )
 
 
 def device_function(
   run_config: tf.estimator.RunConfig,
 ) -> DeviceFunction:
-  """Returns what says which server holds a variable.
+  """Returns the function from a variable to the server that holds it.
 
   Args:
     run_config: The worker's.
@@ -120,9 +120,9 @@ def device_function(
     Its `device_fn`, or one that takes the servers in turn, as an Estimator has
     it. It has heard of the global step, which is made before the model.
   """
-  given: DeviceFunction | None = run_config.device_fn
-  if given is not None:
-    return given
+  function: DeviceFunction | None = run_config.device_fn
+  if function is not None:
+    return function
   setter: DeviceFunction = tf.compat.v1.train.replica_device_setter(
     cluster=run_config.cluster_spec, worker_device=task_of(run_config)
   )
@@ -135,7 +135,7 @@ class _EndOfSynchronization(tf.estimator.SessionRunHook):
 
   `SyncReplicasOptimizer` takes the mean of gradients in a thread of its own.
   After the last step none come, and TensorFlow would wait two minutes for the
-  thread. Closing the session ends what it waits for.
+  thread. Closing the session ends its wait.
   """
 
   def __init__(self) -> None:

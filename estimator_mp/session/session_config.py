@@ -60,7 +60,7 @@ class _OfShardedRun:
   sharded_run: ShardedRun
 
   def _plain(self, name: str) -> Any:
-    """Returns what a RunConfig says of a name."""
+    """Returns an attribute as RunConfig has it."""
     return getattr(super(), name)
 
   @property
@@ -79,8 +79,8 @@ class _OfShardedRun:
   @property
   def cluster_spec(self) -> tf.train.ClusterSpec:
     """As RunConfig's; no cluster while its tasks serve the mesh."""
-    given = self._plain("cluster_spec")
-    return tf.train.ClusterSpec({}) if self._is_served else given
+    cluster = self._plain("cluster_spec")
+    return tf.train.ClusterSpec({}) if self._is_served else cluster
 
   @property
   def num_worker_replicas(self) -> int:
@@ -115,7 +115,7 @@ class _OfShardedRun:
 
 
 def _plain_kind(run_config: Any) -> Any:
-  """Returns the class of a RunConfig, less what `_OfShardedRun` adds."""
+  """Returns the class of a RunConfig, without `_OfShardedRun`."""
   kind = type(run_config)
   return kind.__mro__[2] if issubclass(kind, _OfShardedRun) else kind
 
@@ -156,7 +156,7 @@ def _check_sharded(graph: tf.Graph, expected: ShardedRun) -> None:
 
 
 def sharded_run_of(run_config: Any) -> ShardedRun | None:
-  """Returns what `run_config` was told; None if it did not make something.
+  """Returns the arguments of `run_config`; None for anything else's result.
 
   Args:
     run_config: A RunConfig, or None.
@@ -235,21 +235,21 @@ def run_config(
       an input of its own, or batches are prefetched. When training begins: if
       the graph was never sharded.
   """
-  given = run_config_kwargs.pop("session_config", None)
+  base = run_config_kwargs.pop("session_config", None)
   kind = tf.estimator.RunConfig
   if "tpu_config" in run_config_kwargs:
     kind = tf.compat.v1.estimator.tpu.RunConfig
-  made = kind(
+  plain = kind(
     model_dir=model_dir,
-    session_config=session_config(config, given),
+    session_config=session_config(config, base),
     **run_config_kwargs,
   )
-  distribution.check_run_config(made, config.create_mesh())
-  return _of_sharded_run(made, config, save_input_position)
+  distribution.check_run_config(plain, config.create_mesh())
+  return _of_sharded_run(plain, config, save_input_position)
 
 
 def _of_sharded_run(
-  made: tf.estimator.RunConfig,
+  plain: tf.estimator.RunConfig,
   config: sharding_config_lib.ShardingConfig,
   save_input_position: bool,
 ) -> tf.estimator.RunConfig:
@@ -264,23 +264,23 @@ def _of_sharded_run(
     raise ValueError(PREFETCHED_POSITION)
   mesh = config.create_mesh()
   of_run = ShardedRun(
-    str(mesh), mesh.devices, save_input_position, config, made.model_dir
+    str(mesh), mesh.devices, save_input_position, config, plain.model_dir
   )
-  attributes = vars(made) | {"sharded_run": of_run}
-  return _with_attributes(_plain_kind(made), attributes)
+  attributes = vars(plain) | {"sharded_run": of_run}
+  return _with_attributes(_plain_kind(plain), attributes)
 
 
 def for_sharded_run(
-  given: tf.estimator.RunConfig,
+  base: tf.estimator.RunConfig,
   config: sharding_config_lib.ShardingConfig,
   save_input_position: bool = False,
 ) -> tf.estimator.RunConfig:
-  """Returns what `run_config` returns, with all else as in a given RunConfig.
+  """Returns a RunConfig as `run_config` does, with all else as in another one.
 
   Args:
-    given: A RunConfig, of whatever class; not changed.
+    base: The other one, of whatever class; not changed.
     config: The sharding.
-    save_input_position: As for `run_config`; what `given` says counts too.
+    save_input_position: As for `run_config`; the setting of `base` counts too.
 
   Returns:
     A copy of it.
@@ -288,39 +288,39 @@ def for_sharded_run(
   Raises:
     ValueError: If both say how devices are used, and differ.
   """
-  _check_no_conflict(given, config.create_mesh())
-  made = given.replace(
-    session_config=session_config(config, given.session_config)
+  _check_no_conflict(base, config.create_mesh())
+  plain = base.replace(
+    session_config=session_config(config, base.session_config)
   )
-  saves = save_input_position or saves_input_position(given)
-  return _of_sharded_run(made, config, saves)
+  saves = save_input_position or saves_input_position(base)
+  return _of_sharded_run(plain, config, saves)
 
 
 def _check_no_conflict(
-  given: tf.estimator.RunConfig, mesh: mesh_lib.Mesh
+  base: tf.estimator.RunConfig, mesh: mesh_lib.Mesh
 ) -> None:
-  """Raises if a RunConfig says of devices what a mesh says otherwise."""
+  """Raises if a RunConfig and a mesh contradict each other about devices."""
   for name in ("train_distribute", "eval_distribute"):
-    strategy = getattr(given, name)
+    strategy = getattr(base, name)
     if strategy is not None:
       raise ValueError(
         f"the Estimator's config has {name}={type(strategy).__name__}, which "
         f"assigns devices itself, as mesh {mesh} does; leave one of them out"
       )
-  expected = sharded_run_of(given)
+  expected = sharded_run_of(base)
   if expected is not None and expected.devices != mesh.devices:
     raise ValueError(
       f"the Estimator's config was made by estimator_mp.run_config for mesh "
       f"{expected.mesh}, but it is to be sharded over mesh {mesh}; use the "
       "same ShardingConfig for both"
     )
-  session = given.session_config
+  session = base.session_config
   if session is None:
     return
   for kind in ("CPU", "GPU"):
     needs = _num_devices(mesh, kind)
     if kind == "GPU" and all(map(devices.is_local, mesh.devices)):
-      # What is counted are those of this machine, not logical ones of them.
+      # Those of this machine are counted, not logical ones of them.
       needs = min(needs, len(devices.logical_gpus()))
     if kind in session.device_count and session.device_count[kind] < needs:
       raise ValueError(
@@ -350,7 +350,7 @@ def session_config(
       defaults.
 
   Returns:
-    A new `ConfigProto`; `run_config` says what it sets.
+    A new `ConfigProto`; `run_config` lists its settings.
   """
   sharding_config_lib.check_config(config)
   mesh = config.create_mesh()
@@ -366,7 +366,7 @@ def session_config(
   tasks = _tasks_of_cluster(mesh)
   # In a cluster a session has the threads of its task's server.
   proto.use_per_session_threads = not tasks
-  # What is beside a cluster has a device for each position of its mesh.
+  # A session beside a cluster has a device for each position of its mesh.
   cpus = devices.num_virtual_cpus(mesh.on_this_machine().devices)
   proto.device_count["CPU"] = max(proto.device_count.get("CPU", 1), cpus)
   divided, limits = proto.gpu_options.experimental, devices.logical_gpus()
@@ -410,7 +410,7 @@ def _num_threads(limit: int, mesh: mesh_lib.Mesh) -> int:
 
 
 def compiles_with_xla(session_config: Any) -> bool:
-  """Whether XLA compiles what it likes of a session's graphs.
+  """Whether XLA's auto-clustering compiles a session's graphs.
 
   Args:
     session_config: Its ConfigProto; None for one that says nothing.
@@ -426,7 +426,7 @@ def compiles_with_xla(session_config: Any) -> bool:
 
 
 def _tasks_of_cluster(mesh: mesh_lib.Mesh) -> set[str]:
-  """Returns what a session is to see of a cluster, as parts of device names."""
+  """Returns the tasks that a session is to see, as parts of device names."""
   tasks = {devices.task_of(name) for name in mesh.devices} - {""}
   cluster = tasks_lib.from_environment()
   if cluster is None or not tasks:

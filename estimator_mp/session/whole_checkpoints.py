@@ -1,7 +1,7 @@
 """Checkpoints that a run may start from: complete ones only.
 
 A Saver writes the parts of a checkpoint under another name, then the index,
-then the file `checkpoint`, which names it; so what is named is whole. But each
+then the file `checkpoint`, which names it; so a named one is whole. But each
 new session of an Estimator saves the checkpoint that it has read once more,
 over the old files, and the index is written in place: who is killed in that
 moment leaves a half one. A disk that was full, or a copy that was interrupted,
@@ -17,7 +17,7 @@ from estimator_mp.cluster.run_log import LOG
 import tensorflow as tf
 
 v1 = tf.compat.v1
-# What TensorFlow raises of a file that it cannot read.
+# The errors of TensorFlow for a file that it cannot read.
 UNREADABLE = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 _DATA = re.compile(r"\.data-\d+-of-(?P<count>\d+)")
 _LEFTOVERS = "model.ckpt-*_temp*"
@@ -27,7 +27,7 @@ _INDEX = re.compile(r"(?P<name>model\.ckpt-(?P<step>\d+))\.index")
 def leave_out_broken(model_dir: str) -> None:
   """Makes the newest whole checkpoint the one that training begins with.
 
-  The log names the one that is left out. What an interrupted save has left is
+  The log names the one that is left out. Files of an interrupted save are
   removed. Without the file `checkpoint` a run begins anew, as without this. If
   no checkpoint is whole, nothing is changed, and restoring it says why.
 
@@ -47,13 +47,13 @@ def leave_out_broken(model_dir: str) -> None:
   problem = f"{state_file} names no checkpoint"
   if state is not None:
     newest = str(state.model_checkpoint_path)
-    lack = what_is_missing(newest)
+    lack = missing_part(newest)
     if lack is None:
       return
     problem = f"{newest} is incomplete: {lack}"
     named = list(state.all_model_checkpoint_paths)
   for paths in (named, _in_folder(model_dir)):
-    whole = [path for path in paths if what_is_missing(path) is None]
+    whole = [path for path in paths if missing_part(path) is None]
     if whole:
       LOG.warning("%s; training goes on from %s", problem, whole[-1])
       v1.train.update_checkpoint_state(model_dir, whole[-1], whole)
@@ -62,18 +62,18 @@ def leave_out_broken(model_dir: str) -> None:
 
 def _in_folder(model_dir: str) -> list[str]:
   """Returns the checkpoints of an Estimator's folder, the last step last."""
-  found = filter(None, map(_INDEX.fullmatch, tf.io.gfile.listdir(model_dir)))
-  by_step = sorted(found, key=lambda x: int(x["step"]))
+  indices = filter(None, map(_INDEX.fullmatch, tf.io.gfile.listdir(model_dir)))
+  by_step = sorted(indices, key=lambda x: int(x["step"]))
   return [os.path.join(model_dir, x["name"]) for x in by_step]
 
 
 def damage(path: str) -> str | None:
-  """Returns what is wrong with a checkpoint, all of which is read; it has sums.
+  """Returns the damage of a checkpoint, all of which is read; it has sums.
 
   Args:
-    path: The path of the checkpoint, without what tells its files apart.
+    path: The path of the checkpoint, without the suffixes of its files.
   """
-  lack = what_is_missing(path)
+  lack = missing_part(path)
   if lack:
     return lack
   name = "its index"
@@ -87,14 +87,14 @@ def damage(path: str) -> str | None:
   return None
 
 
-def what_is_missing(path: str) -> str | None:
-  """Returns what a checkpoint lacks, in words; None if it is whole.
+def missing_part(path: str) -> str | None:
+  """Returns the part that a checkpoint lacks, in words; None if it is whole.
 
   Its tensors are not read: that the files are as long as they are to be is
   known from the shapes in the index.
 
   Args:
-    path: The path of the checkpoint, without what tells its files apart.
+    path: The path of the checkpoint, without the suffixes of its files.
   """
   missing = _missing_file(path)
   if missing:
@@ -105,17 +105,17 @@ def what_is_missing(path: str) -> str | None:
     dtypes = reader.get_variable_to_dtype_map()
   except UNREADABLE:
     return f"{os.path.basename(path)}.index cannot be read"
-  # Texts take more than a byte each; the others, what they take in memory.
+  # Texts take more than a byte each; others as many bytes as in memory.
   needed = sum(
     math.prod(shape) * dtypes[name].size for name, shape in shapes.items()
   )
-  found = max(
+  size = max(
     sum(tf.io.gfile.stat(part).length for part in parts)
     for parts in _data_files(path)
     if all(map(tf.io.gfile.exists, parts))
   )
-  if found < needed:
-    return f"its data files have {found:,} bytes of {needed:,}"
+  if size < needed:
+    return f"its data files have {size:,} bytes of {needed:,}"
   return None
 
 
@@ -123,7 +123,7 @@ def _missing_file(path: str) -> str | None:
   """Returns a file of a checkpoint that is not there; None if all are.
 
   Args:
-    path: The path of the checkpoint, without what tells its files apart.
+    path: The path of the checkpoint, without the suffixes of its files.
   """
   index = f"{path}.index"
   if not tf.io.gfile.exists(index):
@@ -141,12 +141,12 @@ def _data_files(path: str) -> list[list[str]]:
   Two meshes may have saved the same step, in different numbers of files.
   """
   folder, name = os.path.split(path)
-  found = [
+  matches = [
     _DATA.fullmatch(x.removeprefix(name))
     for x in tf.io.gfile.listdir(folder)
     if x.startswith(name)
   ]
-  counts = {int(x["count"]) for x in found if x is not None} or {1}
+  counts = {int(x["count"]) for x in matches if x is not None} or {1}
   return [
     [f"{path}.data-{i:05}-of-{count:05}" for i in range(count)]
     for count in sorted(counts)

@@ -92,7 +92,7 @@ class WholeCheckpointsTest(parameterized.TestCase):
       v1.get_variable("parts", [6, 4], partitioner=v1.fixed_size_partitioner(3))
       session.run(v1.global_variables_initializer())
       v1.train.Saver(sharded=True).save(session, self._path("7"))
-    self.assertIsNone(whole_checkpoints.what_is_missing(self._path("7")))
+    self.assertIsNone(whole_checkpoints.missing_part(self._path("7")))
 
   def test_the_only_one_stays_so_that_restoring_says_why(self):
     _save(self.model_dir, [10])
