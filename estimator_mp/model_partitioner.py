@@ -360,7 +360,7 @@ class _Analysis:
     """
     roots = {
       variable.outputs[0].name: Shard(
-        how.axis,
+        how.dim,
         Partition(
           sum(how.sizes),
           tuple(how.sizes),
@@ -455,8 +455,8 @@ def _shards_of(how: Shard) -> splits_lib.VariableSplit:
   """Returns how a variable is split that is read so."""
   sizes = tuple(x for x in how.partition.parts if isinstance(x, int))
   if how.partition.is_cyclic:
-    return splits_lib.CyclicSplit(how.axis, sizes)
-  return splits_lib.VariableSplit(how.axis, sizes)
+    return splits_lib.CyclicSplit(how.dim, sizes)
+  return splits_lib.VariableSplit(how.dim, sizes)
 
 
 def _reads(of_model: Iterable[tf.Operation]) -> list[tf.Operation]:
@@ -499,7 +499,7 @@ def _looks_up(op: tf.Operation, splits: Splits) -> bool:
   if not op_types.looks_up_rows(op):
     return False
   how = splits.get(variables.variable_of(op.inputs[0]))
-  return how is not None and how.axis == 0
+  return how is not None and how.dim == 0
 
 
 def _may_be_in_parts(op: tf.Operation, splits: Splits) -> bool:

@@ -495,7 +495,7 @@ class Partitioner:
       op = self._graph.get_operation_by_name(gradient.op)
       how = self.batch.parts.get(op)
       reads = () if how is None else how.reads
-      if tuple(x.axis for x in reads if isinstance(x, Shard)) == gradient.axes:
+      if tuple(x.dim for x in reads if isinstance(x, Shard)) == gradient.dims:
         batched[tensor.name] = gradient
     return batched
 

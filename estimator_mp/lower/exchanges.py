@@ -469,7 +469,7 @@ def _place_of_extreme(
   exceeds = "Greater" if largest else "Less"
   extremes: list[tuple[str, str]] = []
   begin = 0
-  for number, ((part, axis), size) in enumerate(
+  for number, ((part, dim), size) in enumerate(
     zip(reads, slices.sizes_of_parts(op), strict=True)
   ):
     with slices.on(op, number):
@@ -477,7 +477,7 @@ def _place_of_extreme(
       place = add(
         op.type,
         f"{scope}/place",
-        [part, axis],
+        [part, dim],
         T=values,
         Tidx=of_axis,
         output_type=dtype,
@@ -487,7 +487,7 @@ def _place_of_extreme(
       extreme = add(
         "Max" if largest else "Min",
         f"{scope}/extreme",
-        [part, axis],
+        [part, dim],
         T=values,
         Tidx=of_axis,
         keep_dims=False,

@@ -631,7 +631,7 @@ class Instantiation:
       if shape.rank is not None and isinstance(output, Shard):
         size = self._sizes.size(output.partition.size_of(number), number)
         sizes = shape.as_list()
-        sizes[output.axis] = size if isinstance(size, int) else None
+        sizes[output.dim] = size if isinstance(size, int) else None
         shape = tf.TensorShape(sizes)
       attributes[rule.shape_attribute] = tf.compat.v1.AttrValue(
         shape=shape.as_proto()
@@ -681,7 +681,7 @@ class Instantiation:
       keep_dims=op.get_attr("keep_dims"),
     )
     divisor = self._sizes.number_of(
-      polynomials.product(shape[axis] for axis in sorted(over.sure)), dtype
+      polynomials.product(shape[dim] for dim in sorted(over.sure)), dtype
     )
     return self.definitions.add("RealDiv", name, [total, divisor], T=dtype)
 

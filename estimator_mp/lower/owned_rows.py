@@ -116,10 +116,10 @@ class Owners:
       values: A tensor with an entry for each row.
       dtype: Its type.
     """
-    axis = self._constant(0, tf.int32)
+    dim = self._constant(0, tf.int32)
     return self._add(
       "GatherV2",
-      *(values, numbers, axis),
+      *(values, numbers, dim),
       Tparams=dtype,
       Tindices=tf.int64,
       Taxis=tf.int32,

@@ -145,7 +145,7 @@ class Replicas:
       joined = []
       for part in tensors if receiver is None else [tensors[receiver]]:
         with tf.compat.v1.device(part.device):
-          joined.append(tf.concat(tensors, read.layout.axis, "gather"))
+          joined.append(tf.concat(tensors, read.layout.dim, "gather"))
       totals[read.tensor.name] = self._enter(joined, receiver)
     added_parts = [parts[read.tensor.name] for read in added]
     sums = gradient_sums.plan_sums(

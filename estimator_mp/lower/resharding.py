@@ -289,7 +289,7 @@ class Resharding:
     return self._axis.definitions.add(
       "ConcatV2",
       f"concat/{tensor.op.name}",
-      [*parts, self.sizes.constant(layout.axis, tf.int32)],
+      [*parts, self.sizes.constant(layout.dim, tf.int32)],
       N=len(parts),
       T=tensor.dtype,
       Tidx=tf.int32,
@@ -384,8 +384,8 @@ class Resharding:
       inputs = [self.read_as(x, ONCE, number) for x in op.inputs]
       value = self._shapes.value(op.inputs[0]) if inputs else None
       of_element = 0 if value is None or not value.ndim else len(value)
-      if isinstance(elements, Shard) and elements.axis < of_element:
-        read = Sizes(elements.axis, elements.partition)
+      if isinstance(elements, Shard) and elements.dim < of_element:
+        read = Sizes(elements.dim, elements.partition)
         inputs[0] = self.read_as(op.inputs[0], read, number)
       with self._axis.on(op, number):
         self._tensors[key] = self._axis.definitions.copy(
@@ -406,12 +406,12 @@ class Resharding:
       "ZerosLike", name, [whole], T=tensor.dtype
     )
 
-  def _holder(self, tensor: tf.Tensor, axis: int | None, number: int) -> str:
+  def _holder(self, tensor: tf.Tensor, dim: int | None, number: int) -> str:
     """Returns where a part measures a dimension, or reads a value if None."""
     layout = self._layouts.layout(tensor)
     name = self._whole_for(tensor, number)
-    is_split = isinstance(layout, Shard) and layout.axis == axis
-    if axis is None or name == tensor.name or is_split:
+    is_split = isinstance(layout, Shard) and layout.dim == dim
+    if dim is None or name == tensor.name or is_split:
       return name
     return self.part(tensor, number)
 
@@ -475,7 +475,7 @@ class Resharding:
       shape = self._shapes.shape(tensor)
       assert shape is not None
       sizes = list(shape)
-      sizes[shard.axis] = shard.partition.whole
+      sizes[shard.dim] = shard.partition.whole
       vector = self.sizes.vector(np.array(sizes, object), tf.int32)
       with self._axis.on(tensor.op, 0):
         whole = self._axis.definitions.add(
@@ -507,17 +507,17 @@ class Resharding:
       self.sizes.size(shard.partition.size_of(number), number)
       for number in numbers
     ]
-    axis = self.sizes.constant(shard.axis, tf.int32)
+    dim = self.sizes.constant(shard.dim, tf.int32)
     fields = {"num_split": count, "T": tensor.dtype}
     waits = self._checks_of(tensor)
     if all(isinstance(x, int) and x == sizes[0] for x in sizes):
       split = self._axis.definitions.add(
-        "Split", name, [axis, whole], waits, **fields
+        "Split", name, [dim, whole], waits, **fields
       )
     else:
       vector = self.sizes.pack(sizes, tf.int32)
       split = self._axis.definitions.add(
-        "SplitV", name, [whole, vector, axis], waits, Tlen=tf.int32, **fields
+        "SplitV", name, [whole, vector, dim], waits, Tlen=tf.int32, **fields
       )
     stem = split.rpartition(":")[0]
     return [f"{stem}:{place}" for place in range(count)]

@@ -148,7 +148,7 @@ class Shards:
     for i, handle in enumerate(handles):
       offset = [0] * len(full_shape)
       shape = list(full_shape)
-      offset[split.axis], shape[split.axis] = split.offsets[i], split.sizes[i]
+      offset[split.dim], shape[split.dim] = split.offsets[i], split.sizes[i]
       if not split.sizes[i]:
         writes[i] = self._write_nothing(variable, handle, shape)
       described = variable_pb2.VariableDef(
@@ -248,7 +248,7 @@ def _handles(
     shape = tf.TensorShape(node.attr["shape"].shape).as_list()
     shared_name = node.attr["shared_name"].s.decode() or variable.name
     for part, size in enumerate(split.sizes):
-      shape[split.axis] = size
+      shape[split.dim] = size
       handle = definitions.copy(
         variable,
         f"{variable.name}/part_{part}",
@@ -299,7 +299,7 @@ def _load(
   if isinstance(split, CyclicSplit):
     parts = [whole[i :: len(writes)] for i in range(len(writes))]
   else:
-    parts = np.split(whole, split.offsets[1:], split.axis)
+    parts = np.split(whole, split.offsets[1:], split.dim)
   values = [write.inputs[1] for write in writes]
   session.run([*writes], dict(zip(values, parts, strict=True)))
 

@@ -193,8 +193,8 @@ class SizeTensors:
       return str(self._examples.count.name)
     if symbol == EXAMPLES:
       assert self._input is not None
-      tensor, axis = self._input
-      return self._measured(tensor.name, tensor.dtype, axis)
+      tensor, dim = self._input
+      return self._measured(tensor.name, tensor.dtype, dim)
     if self._here is not None:
       number = self._here[1]
     origin = self._shapes.origins[symbol]
@@ -235,14 +235,14 @@ class SizeTensors:
       )
     return self._tensors[key]
 
-  def _measured(self, name: str, dtype: tf.DType, axis: int) -> str:
+  def _measured(self, name: str, dtype: tf.DType, dim: int) -> str:
     """Returns the size of a dimension of a tensor."""
     key = "shape", name
     if key not in self._tensors:
       self._tensors[key] = self._axis.definitions.add(
         "Shape", "sizes/shape_of", [name], T=dtype, out_type=tf.int32
       )
-    return self._entry(self._tensors[key], tf.int32, axis)
+    return self._entry(self._tensors[key], tf.int32, dim)
 
   def _entry(self, vector: str, dtype: tf.DType, index: int) -> str:
     """Returns an entry of a vector."""

@@ -27,12 +27,12 @@ class BatchedGradient:
   Attributes:
     op: The name of the op that multiplies, a MatMul.
     group: Of how many micro-batches one product is made, at most.
-    axes: The axis of each operand that the product adds up over.
+    dims: The dimension of each operand that the product adds up over.
   """
 
   op: str
   group: int
-  axes: tuple[int, int]
+  dims: tuple[int, int]
 
 
 def plan_gradient(
@@ -72,8 +72,8 @@ def plan_gradient(
     count if mode == "batched" else min(count, _affordable(op, num_slices))
   )
   first, second = map(op.get_attr, ("transpose_a", "transpose_b"))
-  axes = (0 if first else 1, 1 if second else 0)
-  return BatchedGradient(op.name, group, axes) if group > 1 else None
+  dims = (0 if first else 1, 1 if second else 0)
+  return BatchedGradient(op.name, group, dims) if group > 1 else None
 
 
 def _source(op: tf.Operation) -> tf.Operation:

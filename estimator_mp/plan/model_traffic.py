@@ -222,7 +222,7 @@ def exchanged_bytes(
   (tensor, *_), shape = op.inputs, shapes.shape(op.inputs[0])
   along: Size | None = None
   if shape is not None and isinstance(layout, Shard):
-    along = shape[layout.axis]
+    along = shape[layout.dim]
   rows = sizes.get(tensor.name, 0) // (
     along if isinstance(along, int) and along else 1
   )
@@ -244,7 +244,7 @@ def exchanged_rows(
   Returns:
     The numbers of rows first; nothing if the op does neither.
   """
-  if not isinstance(table, Shard) or table.axis:
+  if not isinstance(table, Shard) or table.dim:
     return []
   if parts is None:
     is_lookup = op_types.looks_up_rows(op)

@@ -101,7 +101,7 @@ class SplitVariable:
     return cls(
       variable.name,
       tuple(shape.as_list()),
-      split.axis,
+      split.dim,
       split.sizes,
       int(shape.num_elements() or 0) * int(dtype.size),
     )

@@ -218,18 +218,18 @@ class _Search:
   def _options(self, variable: tf.Operation) -> tuple[Shard, ...]:
     """Returns how a variable may be split, by itself."""
     options: list[Shard] = []
-    for axis in reversed(range(len(_shape(variable)))):
-      options += self._options_of_axis(variable, axis)
+    for dim in reversed(range(len(_shape(variable)))):
+      options += self._options_of_dim(variable, dim)
     return tuple(options)
 
-  def _options_of_axis(self, variable: tf.Operation, axis: int) -> list[Shard]:
-    """Returns splits of an axis, with sizes that reshapes can do with first."""
-    size, count = _shape(variable)[axis], self._problem.num_parts
+  def _options_of_dim(self, variable: tf.Operation, dim: int) -> list[Shard]:
+    """Returns splits of a dimension; sizes that reshapes can use come first."""
+    size, count = _shape(variable)[dim], self._problem.num_parts
     options: list[Shard] = []
     multiple: int | None = 1
     while multiple is not None and size >= multiple * count:
       sizes = even_sizes(size, count, multiple)
-      split = Shard(axis, Partition(size, sizes))
+      split = Shard(dim, Partition(size, sizes))
       candidate = self._candidates.changed(
         self._candidates.whole, {variable: split}
       )
@@ -294,10 +294,10 @@ def _shape(variable: tf.Operation) -> list[int]:
 def _start(
   groups: Iterable[_Group], first: Callable[..., Shard | None]
 ) -> Choice:
-  """Returns the choice of each group's last, or first, axis."""
+  """Returns the choice of each group's last, or first, dimension."""
   choice: dict[tf.Operation, Shard | None] = {}
   for group in groups:
-    split = first(group.options, key=lambda option: option.axis, default=None)
+    split = first(group.options, key=lambda option: option.dim, default=None)
     choice |= group.choice(split)
   return choice
 
@@ -327,7 +327,7 @@ def _with_sizes_of_others(groups: Sequence[_Group]) -> list[_Group]:
     yield from group.options
     for option in group.options:
       for partition in partitions[option.partition.whole]:
-        yield Shard(option.axis, partition)
+        yield Shard(option.dim, partition)
 
   return [
     _Group(group.variables, tuple(dict.fromkeys(options(group))))

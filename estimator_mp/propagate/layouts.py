@@ -5,7 +5,7 @@ the model axis. On each of the two a tensor has one layout, as in GSPMD (Xu et
 al., 2021, arXiv:2105.04663) and PyTorch's DTensor:
 
     Once           there is one, computed once
-    Shard(axis)    parts, of which it is the concatenation
+    Shard(dim)     parts, of which it is the concatenation
     Partial(SUM)   parts of the whole shape that add up to it
     Mirrored       the same for all parts, each of which computes it
 
@@ -92,11 +92,11 @@ class Shard:
   """A tensor that is the concatenation of its parts.
 
   Attributes:
-    axis: The dimension that is split.
+    dim: The dimension that is split.
     partition: Its parts.
   """
 
-  axis: int
+  dim: int
   partition: Partition
 
 

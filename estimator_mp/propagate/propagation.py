@@ -345,9 +345,9 @@ class Propagation(Layouts):
     self, op: tf.Operation, rule: Rule, labels: Labels, shard: Shard
   ) -> Parts | None:
     """Returns an op in parts along a dimension of one of its tensors."""
-    if shard.axis >= len(labels):
+    if shard.dim >= len(labels):
       return None
-    label = labels[shard.axis]
+    label = labels[shard.dim]
     if label is None or not may_be_split(label):
       return None
     layouts = [self.layout(tensor) for tensor in op.inputs]
@@ -546,8 +546,8 @@ class Propagation(Layouts):
     partitions: dict[Label, Partition] = {}
     for index, layout in enumerate(layouts):
       labels = rule.labels(index)
-      if isinstance(layout, Shard) and layout.axis < len(labels):
-        label = labels[layout.axis]
+      if isinstance(layout, Shard) and layout.dim < len(labels):
+        label = labels[layout.dim]
         if label is not None and may_be_split(label):
           partitions.setdefault(label, layout.partition)
     return partitions
@@ -583,26 +583,26 @@ class Propagation(Layouts):
       elif self._is_local(rule, label, index, layouts[index]):
         read = layouts[index]
       elif label in rule.labels(index):
-        axis = rule.labels(index).index(label)
+        dim = rule.labels(index).index(label)
         read = layouts[index]
         shape = self._shapes.shape(op.inputs[index])
         if (
           not isinstance(read, Shard)
-          or read.axis != axis
+          or read.dim != dim
           or _is_uneven(read.partition, partition)
         ):
           read = None
           if self._shapes.is_container(op.inputs[index]) and shape is None:
-            read = Shard(axis, partition)  # Nothing is in it.
+            read = Shard(dim, partition)  # Nothing is in it.
           elif shape is None and op.type == "AssignVariableOp":
-            read = Shard(axis, partition)  # Read of a checkpoint.
+            read = Shard(dim, partition)  # Read of a checkpoint.
           elif shape is not None:
-            read = _shard(rule, label, partition, axis, shape[axis])
+            read = _shard(rule, label, partition, dim, shape[dim])
       if read is None:
         return None
       reads.append(read)
     if partition.is_cyclic and any(
-      isinstance(x, Shard) and x.axis for x in (*outputs, *reads)
+      isinstance(x, Shard) and x.dim for x in (*outputs, *reads)
     ):
       return None  # Rows go to parts by turns, and nothing else.
     counted = None
@@ -631,7 +631,7 @@ class Propagation(Layouts):
 
   def _sizes(self, tensor: tf.Tensor, sizes: SizesOf, output: Layout) -> Read:
     """Returns the read of an input that has the sizes of an output."""
-    entry = sizes.entry(output.axis) if isinstance(output, Shard) else None
+    entry = sizes.entry(output.dim) if isinstance(output, Shard) else None
     value = self._shapes.value(tensor)
     if entry is None or not isinstance(output, Shard):
       return ONCE
@@ -652,10 +652,10 @@ class Propagation(Layouts):
     """Returns the layout of an output; None if parts do not make it."""
     tensor, labels = op.outputs[index], rule.outputs[index]
     if labels is not None and label in labels:
-      axis, shape = labels.index(label), self._shapes.shape(tensor)
-      size = partition.whole if shape is None else shape[axis]
+      dim, shape = labels.index(label), self._shapes.shape(tensor)
+      size = partition.whole if shape is None else shape[dim]
       part = _scaled(rule, partition, size)
-      return None if part is None else Shard(axis, part)
+      return None if part is None else Shard(dim, part)
     if rule.is_alike:
       return MIRRORED
     is_read = tensor.consumers() or tensor.name in self._fetched
@@ -728,16 +728,16 @@ def _scaled(rule: Rule, partition: Partition, size: Size) -> Partition | None:
 
 
 def _shard(
-  rule: Rule, label: Label, partition: Partition, axis: int, size: Size
+  rule: Rule, label: Label, partition: Partition, dim: int, size: Size
 ) -> Read | None:
   """Returns the read of a tensor that is not split along a label."""
   if is_repeated(label):
     if size == 1:
       return ONCE
     if not isinstance(size, int) and partition.of(size) is None:
-      return Repeated(Shard(axis, partition))
+      return Repeated(Shard(dim, partition))
   part = _scaled(rule, partition, size)
-  return None if part is None else Shard(axis, part)
+  return None if part is None else Shard(dim, part)
 
 
 def _is_uneven(one: Partition, other: Partition) -> bool:

@@ -18,11 +18,11 @@ class VariableSplit:
   """How a variable is split: the concat of its shards is the variable.
 
   Attributes:
-    axis: The dimension that is split, from 0.
+    dim: The dimension that is split, from 0.
     sizes: The size of each shard in that dimension.
   """
 
-  axis: int
+  dim: int
   sizes: tuple[int, ...]
 
   @property

@@ -119,7 +119,7 @@ def _inputs(random):
     name: [
       axis
       for axis in range(len(shape))
-      if (name not in splits or axis != splits[name].axis)
+      if (name not in splits or axis != splits[name].dim)
       and random.random() < 0.15
     ]
     for name, shape in shapes.items()

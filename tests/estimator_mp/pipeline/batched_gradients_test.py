@@ -42,7 +42,7 @@ class PlanTest(graph_case.GraphCase):
     gradient = tf.matmul(a, b, transpose_a=first, transpose_b=second)
     found = self._plan(gradient, "batched", 4)
     self.assertEqual(found.group, 4)
-    for tensor, axis in zip((a, b), found.axes, strict=True):
+    for tensor, axis in zip((a, b), found.dims, strict=True):
       self.assertEqual(tensor.shape[axis], 3)
 
   def test_only_products(self):

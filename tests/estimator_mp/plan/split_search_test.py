@@ -95,7 +95,7 @@ def _without_rules(net):
 
 def _in_parts(split):
   """Returns an axis and the sizes of parts; None of what is whole."""
-  return None if split is None else (split.axis, split.partition.parts)
+  return None if split is None else (split.dim, split.partition.parts)
 
 
 class SearchTest(split_case.SplitCase):
