@@ -196,7 +196,7 @@ class Driver:
     marks = process_sums.mark(gradient_reads.find(self._graph, requests))
     graph_checks.check_spec(spec)
     ops = self._graph.get_operations()
-    self._servers.complete(ops)
+    self._servers.complete_devices(ops)
     if self._purpose.trains:
       graph_checks.check_gradients(any(map(graph_reads.is_of_gradient, ops)))
     graph_checks.check_no_tpu_ops(ops)
@@ -218,7 +218,7 @@ class Driver:
       given,
       marks,
     )
-    self._servers.hold(self._graph.get_operations())
+    self._servers.place_variables(self._graph.get_operations())
     made = found.lower()
     for i, fetch in zip(places, made.fetches, strict=False):
       flat[i] = fetch
@@ -297,7 +297,7 @@ class Driver:
         copies.before_finalization(self._graph, late)
     if self._is_training and not compiles_with_xla:
       unfolded_values.compute_in_session()
-    self._servers.finish(self._graph.get_operations())
+    self._servers.place_others(self._graph.get_operations())
 
 
 def _is_fetched(x: Any) -> bool:

@@ -196,13 +196,12 @@ def cut_like(
     parts = [order]
     if len(lookups) > 1:
       parts = tf.split(order, [_size(ids) for ids in lookups])
-    shaped = []
-    for part, ids in zip(parts, lookups, strict=True):
-      known = ids.shape.is_fully_defined()
-      shape = ids.shape.as_list() if known else tf.shape(ids)
-      shaped.append(part if ids.shape.rank == 1 else tf.reshape(part, shape))
-      shaped[-1].set_shape(ids.shape)
-    return shaped
+    return [
+      part
+      if ids.shape.rank == 1
+      else placed_ops.reshape_like(part, ids, _host(device))
+      for part, ids in zip(parts, lookups, strict=True)
+    ]
 
 
 def distinct_rows(

@@ -187,16 +187,16 @@ def settle_on_hosts(graph: tf.Graph, devices: Iterable[str]) -> None:
   ops = graph.get_operations()
   places = {op: op.device for op in ops if op.device}
   types = {name: _type_of(name) for name in set(places.values())}
-  together = _Together(ops)
+  colocations = _Colocations(ops)
   hosts: dict[tf.Operation, str] = {}
   for op, place in places.items():
     kind = types[place]
     if kind == "CPU":
-      hosts.setdefault(together.root(op), place)
+      hosts.setdefault(colocations.root(op), place)
     elif kind is not None and lives_on_host(op, kind):
-      hosts[together.root(op)] = devices_lib.host_of(place)
+      hosts[colocations.root(op)] = devices_lib.host_of(place)
   for op, place in places.items():
-    host = hosts.get(together.root(op))
+    host = hosts.get(colocations.root(op))
     if host is not None and types[place] not in ("CPU", None):
       graph_edits.set_device(op, host)
   leave_other_devices(ops)
@@ -208,7 +208,7 @@ def _type_of(name: str) -> str | None:
   return kind
 
 
-class _Together:
+class _Colocations:
   """Ops that TensorFlow lets be on one device only, by union and find.
 
   They are fewer than those of one stage (`colocation`), which has a loop as a

@@ -35,7 +35,7 @@ def can_be_copied(op: tf.Operation) -> bool:
   return is_unnamed and op.outputs[0].shape.rank != 0
 
 
-def refuse(op: tf.Operation) -> None:
+def prevent_feeding(op: tf.Operation) -> None:
   """Lets sessions refuse to feed an op's outputs: it has copies.
 
   Args:

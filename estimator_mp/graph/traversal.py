@@ -167,15 +167,11 @@ def ops_run_with(*fetches: tf.Operation | tf.Tensor) -> set[tf.Operation]:
 
 
 class Loops:
-  """The loops of TensorFlow 1 in a graph that grows, each as a whole."""
+  """The loops of TensorFlow 1 in a graph, each as a whole."""
 
-  def __init__(self, ops: Iterable[tf.Operation] = ()):
-    """Starts with the loops of ops."""
+  def __init__(self, ops: Iterable[tf.Operation]):
+    """Finds the loops of ops."""
     self._ops: dict[int, list[tf.Operation]] = {}
-    self.add(ops)
-
-  def add(self, ops: Iterable[tf.Operation]) -> None:
-    """Adds ops to their loops."""
     for op in ops:
       loop = graph_reads.outermost_loop(op)
       if loop is not None:

@@ -65,6 +65,10 @@ class _Ops:
     name = f"{self._scope}/{op_type}"
     return self._definitions.add(op_type, name, inputs, T=self._dtype, **fields)
 
+  def add_n(self, terms: Sequence[str]) -> str:
+    """Makes a sum of terms, if there are several."""
+    return terms[0] if len(terms) == 1 else self("AddN", *terms)
+
   def constant(self, value: object, dtype: tf.DType | None = None) -> str:
     """Makes a constant."""
     name = f"{self._scope}/constant"
@@ -143,7 +147,7 @@ class _Norm(_Parts):
   def total(self, images: Sequence[str]) -> str:
     """Returns the sum over all images, of each channel."""
     sums = self.each(lambda x: self.ops.sum_over(x, self.axes), images)
-    return sums[0] if len(sums) == 1 else self.ops("AddN", *sums)
+    return self.ops.add_n(sums)
 
   def mean(self, images: Sequence[str]) -> str:
     """Returns the mean over all images, of each channel."""
@@ -250,6 +254,7 @@ class _Classes(_Parts):
     self._dtype = tf.float64 if self._outer == tf.float64 else tf.float32
     self._scope = f"exchange/{op.name}"
     self._definitions = slices.definitions
+    self.ops = _Ops(self._definitions, self._scope, self._dtype)
     self._last = self.ops.constant([-1], tf.int32)
     logits = self.widened(logits)
     most = self.each(self._most, logits)
@@ -260,7 +265,7 @@ class _Classes(_Parts):
     for other in most[1:]:
       most_of_all = self.ops("Maximum", most_of_all, other)
     self._gaps = [self.ops("Sub", x, most_of_all) for x in most]
-    self._total = self._added(
+    self._total = self.ops.add_n(
       [
         self.ops("Mul", x, self.ops("Exp", gap))
         for x, gap in zip(sums, self._gaps, strict=True)
@@ -284,17 +289,9 @@ class _Classes(_Parts):
       lambda x: self.ops.cast(x, self._dtype, self._outer), parts
     )
 
-  @property
-  def ops(self) -> _Ops:
-    """Makes ops of the type of logits."""
-    return _Ops(self._definitions, self._scope, self._dtype)
-
   def sum(self, parts: Sequence[str]) -> str:
     """Returns the sum over all classes, which stay as a dimension of one."""
-    return self._added(self.each(lambda x: self._over("Sum", x), parts))
-
-  def _added(self, terms: Sequence[str]) -> str:
-    return terms[0] if len(terms) == 1 else self.ops("AddN", *terms)
+    return self.ops.add_n(self.each(lambda x: self._over("Sum", x), parts))
 
   def without_classes(self, tensor: str) -> str:
     """Returns the result of `sum` without that dimension."""

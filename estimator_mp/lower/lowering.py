@@ -154,7 +154,7 @@ class Lowering:
       self._aggregate(slices, reads)
     for op in self._layouts.parts:
       if op not in self._of_inputs:
-        feeds.refuse(op)
+        feeds.prevent_feeding(op)
     firsts = {op: slices.copies(op)[0] for op in self._recomputed}
     self.recomputed = {
       x.name: self._stages[op] for op, x in firsts.items() if x is not None

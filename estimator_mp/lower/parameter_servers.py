@@ -42,13 +42,13 @@ class NoServers:
     """Returns a context for the graph to be built in."""
     return contextlib.nullcontext()
 
-  def complete(self, ops: Iterable[tf.Operation]) -> None:
+  def complete_devices(self, ops: Iterable[tf.Operation]) -> None:
     """Does nothing: a device name without a task is this process's."""
 
-  def hold(self, ops: Sequence[tf.Operation]) -> None:
+  def place_variables(self, ops: Sequence[tf.Operation]) -> None:
     """Does nothing: variables are on the devices of their stages."""
 
-  def finish(self, ops: Iterable[tf.Operation]) -> None:
+  def place_others(self, ops: Iterable[tf.Operation]) -> None:
     """Does nothing: there is no other task."""
 
 
@@ -79,7 +79,7 @@ class ParameterServers(NoServers):
     context: AbstractContextManager[None] = tf.compat.v1.device(None)
     return context
 
-  def complete(self, ops: Iterable[tf.Operation]) -> None:
+  def complete_devices(self, ops: Iterable[tf.Operation]) -> None:
     """Says the task of ops whose device does not: "/cpu:0" is this task's.
 
     Args:
@@ -90,7 +90,7 @@ class ParameterServers(NoServers):
       if op.device:
         graph_edits.set_device(op, self._completed(op.device))
 
-  def hold(self, ops: Sequence[tf.Operation]) -> None:
+  def place_variables(self, ops: Sequence[tf.Operation]) -> None:
     """Puts variables on other tasks, and with them the ops on their handles.
 
     Local variables, which each worker has for itself, stay.
@@ -120,7 +120,7 @@ class ParameterServers(NoServers):
           self._put_beside(op, other)
           break
 
-  def finish(self, ops: Iterable[tf.Operation]) -> None:
+  def place_others(self, ops: Iterable[tf.Operation]) -> None:
     """Puts ops without a task on this one, as an Estimator's would be.
 
     Args:

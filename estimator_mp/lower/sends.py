@@ -72,7 +72,7 @@ def _copy_constants(constants: Sequence[transfers.CopiedConstant]) -> None:
   copies = definitions.Definitions(tf.compat.v1.get_default_graph())
   names: list[str] = []
   for copied in constants:
-    feeds.refuse(copied.constant)
+    feeds.prevent_feeding(copied.constant)
     attributes = copies.original(copied.constant).attr
     with copies.on(copied.device):
       name = copies.add(

@@ -73,8 +73,8 @@ class Costs:
     self.work = {x: self._work_of(x) for x in undecided}
     self._worth: frozenset[tf.Operation] = frozenset()
 
-  def count(self, worth: Collection[tf.Operation]) -> None:
-    """Hears which variables should be split for devices to hold as much.
+  def set_worth(self, worth: Collection[tf.Operation]) -> None:
+    """Sets the variables that should be split for even memory and work.
 
     Args:
       worth: The variables.

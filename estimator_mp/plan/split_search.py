@@ -190,7 +190,7 @@ class _Search:
       )
       by_kind.setdefault(kind, []).append(variable)
     groups = [_Group(tuple(x), self._options(x[0])) for x in by_kind.values()]
-    self._costs.count(
+    self._costs.set_worth(
       {
         variable
         for group in groups

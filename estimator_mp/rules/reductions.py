@@ -44,12 +44,10 @@ def _reduce(op: tf.Operation, shapes: Shapes) -> Rule | None:
   if rule is None:
     return None
   linear = (frozenset([0]),) if op.type in ("Mean", "Sum") else ()
-  return Rule(
-    rule.inputs,
-    rule.outputs,
-    _REDUCTIONS[op.type],
-    linear,
-    rule.sizes,
+  return dataclasses.replace(
+    rule,
+    reduction=_REDUCTIONS[op.type],
+    linear=linear,
     # An average of integers is rounded, and a maximum of nothing is infinite.
     nonempty=op.type in ("Max", "Min"),
   )

@@ -50,7 +50,7 @@ class ConstantsTest(parameterized.TestCase):
   def test_what_there_is_more_than_one_of_is_not_fed(self):
     with tf.Graph().as_default():
       first, second = tf.split(v1.placeholder(tf.float32, [2]), 2)
-      feeds.refuse(first.op)
+      feeds.prevent_feeding(first.op)
       with v1.Session() as session:
         for tensor in (first, second):
           with self.assertRaisesRegex(ValueError, "may not be fed"):

@@ -213,7 +213,7 @@ class SearchTest(split_case.SplitCase):
     chosen = split_search.choose_splits(problem)
     candidates = Candidates(problem)
     costs = Costs(candidates)
-    costs.count(chosen)
+    costs.set_worth(chosen)
 
     def cost(splits):
       choice = dict(zip(chosen, splits, strict=True))
