@@ -1,7 +1,7 @@
 """Values of JSON: texts that others wrote, and the types that they have to be.
 
-`parse` reads a text, `made` makes of it what a dataclass says, and `written`
-the other way around: a schema is the type hints of the class, and nothing else.
+`parse` reads a text, `load` makes a dataclass of it, and `dump` goes the other
+way around: a schema is the type hints of the class, and nothing else.
 Of several classes that a value may have, it names its own as "kind".
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def parse(text: str | bytes) -> Any:
-  """Returns what a JSON text says.
+  """Returns the value of a JSON text.
 
   Args:
     text: The text.
@@ -36,7 +36,7 @@ def parse(text: str | bytes) -> Any:
     raise json.JSONDecodeError(str(error), str(text), 0) from error
 
 
-def made(kind: Any, value: Any, name: str = "it") -> Any:
+def load(kind: Any, value: Any, name: str = "it") -> Any:
   """Returns a value of JSON as a type.
 
   Args:
@@ -52,18 +52,18 @@ def made(kind: Any, value: Any, name: str = "it") -> Any:
   """
   origin, arguments = typing.get_origin(kind), typing.get_args(kind)
   if origin in (types.UnionType, typing.Union):
-    return _made_of_some(arguments, value, name)
+    return _load_as_some(arguments, value, name)
   if origin is tuple:
     _check(isinstance(value, list), name, value, "list")
     types_ = _of_entries(arguments, len(value))
     _check(len(types_) == len(value), name, value, f"list of {len(types_)}")
     return tuple(
-      made(x, y, f"{name}[{i}]")
+      load(x, y, f"{name}[{i}]")
       for i, (x, y) in enumerate(zip(types_, value, strict=True))
     )
   if origin in (Mapping, dict):
     _check(isinstance(value, dict), name, value, "object")
-    return {x: made(arguments[1], y, f"{name}.{x}") for x, y in value.items()}
+    return {x: load(arguments[1], y, f"{name}.{x}") for x, y in value.items()}
   if _has_fields(kind):
     _check(isinstance(value, dict), name, value, "object")
     hints = typing.get_type_hints(kind)
@@ -72,7 +72,7 @@ def made(kind: Any, value: Any, name: str = "it") -> Any:
       raise ValueError(f"{name} has no {missing[0]!r}")
     return kind(
       **{
-        x: made(y, value[x], f"{name}.{x}")
+        x: load(y, value[x], f"{name}.{x}")
         for x, y in hints.items()
         if x in value
       }
@@ -92,47 +92,47 @@ def made(kind: Any, value: Any, name: str = "it") -> Any:
   return value
 
 
-def written(kind: Any, value: Any) -> Any:
-  """Returns a value as one of JSON, of which `made` makes it again.
+def dump(kind: Any, value: Any) -> Any:
+  """Returns a value as one of JSON, of which `load` makes it again.
 
   Args:
-    kind: Its type, as for `made`.
+    kind: Its type, as for `load`.
     value: The value.
   """
   origin, arguments = typing.get_origin(kind), typing.get_args(kind)
   if origin in (types.UnionType, typing.Union):
     if value is None:
       return None
-    own = type(value)
-    as_json = written(own, value)
-    is_tagged = _is_tagged(own, arguments)
-    return {"kind": own.__name__} | as_json if is_tagged else as_json
+    kind = type(value)
+    as_json = dump(kind, value)
+    is_tagged = _is_tagged(kind, arguments)
+    return {"kind": kind.__name__} | as_json if is_tagged else as_json
   if origin is tuple:
     types_ = _of_entries(arguments, len(value))
-    return [written(x, y) for x, y in zip(types_, value, strict=True)]
+    return [dump(x, y) for x, y in zip(types_, value, strict=True)]
   if origin in (Mapping, dict):
-    return {str(x): written(arguments[1], y) for x, y in value.items()}
+    return {str(x): dump(arguments[1], y) for x, y in value.items()}
   if _has_fields(kind):
     hints = typing.get_type_hints(kind)
-    return {x: written(y, getattr(value, x)) for x, y in hints.items()}
+    return {x: dump(y, getattr(value, x)) for x, y in hints.items()}
   if hasattr(kind, "from_json"):
     return value.to_json()
   return value.name if isinstance(value, enum.Enum) else value
 
 
-def _made_of_some(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
+def _load_as_some(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
   """Returns a value of JSON as one of several types."""
   kinds = tuple(x for x in kinds if x is not types.NoneType or value is None)
   if value is None and types.NoneType in kinds:
     return None
   named = [x for x in kinds if _is_tagged(x, kinds)]
   if named and isinstance(value, dict):
-    own = [x for x in named if x.__name__ == value.get("kind")]
+    chosen = [x for x in named if x.__name__ == value.get("kind")]
     names = ", ".join(x.__name__ for x in named)
-    _check(bool(own), f"{name}.kind", value.get("kind"), f"any of {names}")
-    return made(own[0], value, name)
+    _check(bool(chosen), f"{name}.kind", value.get("kind"), f"any of {names}")
+    return load(chosen[0], value, name)
   fitting = [x for x in kinds if type(value) is x]
-  return made(fitting[0] if fitting else kinds[-1], value, name)
+  return load(fitting[0] if fitting else kinds[-1], value, name)
 
 
 def _is_tagged(kind: Any, kinds: tuple[Any, ...]) -> bool:

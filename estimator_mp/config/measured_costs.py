@@ -40,7 +40,7 @@ class MeasuredCosts:
       ValueError: If they are malformed; the message says how.
     """
     try:
-      found: MeasuredCosts = json_values.made(cls, values, "measured_costs")
+      found: MeasuredCosts = json_values.load(cls, values, "measured_costs")
     except ValueError as error:
       raise ValueError(f"{error}; measure them again") from error
     for name, value in found.seconds.items():

@@ -176,7 +176,7 @@ class Placement:
     Raises:
       ValueError: If something of it is missing or malformed.
     """
-    found: Placement = json_values.made(cls, values)
+    found: Placement = json_values.load(cls, values)
     if "ops" not in values:  # Only one of model_fn's own stages has none.
       raise ValueError("it has no 'ops'")
     stages, ops = found.stages, found.ops

@@ -83,7 +83,7 @@ class StepPlan:
 
   def to_dict(self) -> dict[str, Any]:
     """Returns everything for JSON."""
-    return dict(json_values.written(StepPlan, self))
+    return dict(json_values.dump(StepPlan, self))
 
   @classmethod
   def from_dict(cls, value: Any) -> "StepPlan":
@@ -95,7 +95,7 @@ class StepPlan:
     Raises:
       ValueError: If it is no plan; the message names the error and the place.
     """
-    plan: StepPlan = json_values.made(cls, value, "the plan")
+    plan: StepPlan = json_values.load(cls, value, "the plan")
     return plan
 
   @property

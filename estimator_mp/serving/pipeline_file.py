@@ -256,7 +256,7 @@ def read(folder: str) -> Pipeline:
   path = os.path.join(folder, FILE)
   values = _read_json(path)
   try:
-    pipeline: Pipeline = json_values.made(Pipeline, values)
+    pipeline: Pipeline = json_values.load(Pipeline, values)
     _check_chain(pipeline)
   except ValueError as error:
     raise _malformed(path, error) from error
@@ -275,7 +275,7 @@ def read_stage(folder: str) -> StageDescription:
   path = os.path.join(folder, STAGE_FILE)
   values = _read_json(path)
   try:
-    described: StageDescription = json_values.made(StageDescription, values)
+    described: StageDescription = json_values.load(StageDescription, values)
     _check_devices(described.devices, "it")
   except ValueError as error:
     raise _malformed(path, error) from error

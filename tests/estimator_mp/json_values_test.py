@@ -28,7 +28,7 @@ _WHOLE = {"parts": [_PART], "by_name": {"x": [1, 2]}, "more": 3}
 
 class JsonValuesTest(parameterized.TestCase):
   def test_a_dataclass_is_the_schema(self):
-    found = json_values.made(_Whole, _WHOLE)
+    found = json_values.load(_Whole, _WHOLE)
     self.assertEqual(found, _Whole((_Part("a", None, 1.0),), {"x": (1, 2)}))
     self.assertIs(type(found.parts[0].seconds), float)
 
@@ -59,7 +59,7 @@ class JsonValuesTest(parameterized.TestCase):
   )
   def test_what_has_another_type_is_named(self, value, text):
     with self.assertRaises(ValueError) as raised:
-      json_values.made(_Whole, value)
+      json_values.load(_Whole, value)
     self.assertEqual(str(raised.exception), text)
 
   @parameterized.parameters(
