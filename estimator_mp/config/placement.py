@@ -27,8 +27,8 @@ class Strategy:
   Attributes:
     summary: Where it puts ops, as the help of `--placement` says it.
     module: The module that has it, by its whole name: a function
-      `strategy(num_stages, memory_limit, measured_seconds)`, which returns a
-      `placement.strategies.Strategy` for one graph.
+      `stages_of(unplaced, num_stages, memory_limit, measured_seconds)`, which
+      returns stages of ops; see `placement.unplaced.Unplaced`.
   """
 
   summary: str

@@ -13,8 +13,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
-from estimator_mp import amounts
-from estimator_mp.graph import colocation, op_types, shapes, traversal
+from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.placement import costs as costs_lib
 from estimator_mp.placement import evenness, table_stages
 from estimator_mp.placement import partition as partition_lib
@@ -24,6 +23,7 @@ from estimator_mp.placement.forward_graph import (
   read_forward,
 )
 from estimator_mp.placement.orders import Order, count_layers, orders
+from estimator_mp.placement.unplaced import Stages, Unplaced
 
 import numpy as np
 import tensorflow as tf
@@ -35,103 +35,45 @@ _MAX_PLACES = 600
 _SLACK = 0.02
 
 
-class Automatic:
-  """Cuts a model where that is best, part by part; a `Strategy`.
+def stages_of(
+  unplaced: Unplaced,
+  num_stages: int,
+  memory_limit: int | None = None,
+  measured_seconds: Mapping[str, float] | None = None,
+) -> Stages:
+  """Cuts what leads to the targets, and whatever else has weights.
 
-  Most model_fns build a whole model and then ask for its gradients. Some ask
-  when a part of it exists: one that calls other model_fns (AdaNet), or whose
-  loss holds a gradient. Gradient ops are made beside their forward ops, so each
-  part is cut when its gradients are asked for. A part with fewer layers than
-  there are stages goes to the stages that hold the fewest weights until then.
+  Warns if nearly all of the model is on one stage.
+
+  Args:
+    unplaced: The ops.
+    num_stages: How many stages.
+    memory_limit: The bytes of a stage; None for no limit.
+    measured_seconds: Measured times of ops by name; None for estimates.
+
+  Returns:
+    The stages of the ops that were cut, and of their variables.
+
+  Raises:
+    ValueError: As `cut_forward`.
   """
-
-  def __init__(
-    self,
-    num_stages: int,
-    memory_limit: int | None = None,
-    measured_seconds: Mapping[str, float] | None = None,
-  ):
-    """Starts without a part; see `cut_forward` for the arguments."""
-    self._memory_limit = memory_limit
-    self._measured_seconds = measured_seconds
-    self._seconds = [0.0] * num_stages
-    self._held_bytes = [0.0] * num_stages
-    self._num_layers = 0
-
-  def stages_of(
-    self,
-    ops: Sequence[tf.Operation],
-    targets: Sequence[tf.Operation],
-    groups: colocation.ColocationGroups,
-  ) -> dict[tf.Operation, int]:
-    """Cuts what leads to targets, and what else there is with weights.
-
-    Args:
-      ops: The ops that have no stage yet, in the order they were made.
-      targets: The targets of gradients.
-      groups: The colocation groups of `ops`.
-
-    Returns:
-      The stages of the ops that were cut, and of their variables.
-
-    Raises:
-      ValueError: As `cut_forward`, but not for too few layers.
-    """
-    stages = self._cut_part(traversal.ancestors(targets, ops), groups)
-    placed = {groups.of(op) for op in stages}
-    left = [op for op in ops if groups.of(op) not in placed]
-    trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
-    weights = [v for v in op_types.variables_of(left) if v.name in trainable]
-    ends = traversal.descendants(weights, left)
-    return stages | self._cut_part(traversal.ancestors(ends, left), groups)
-
-  def check(self, ops: Sequence[tf.Operation]) -> None:
-    """Raises if the parts, taken together, do not suit the mesh.
-
-    Warns if nearly all of the model is on one stage.
-
-    Raises:
-      ValueError: If they have fewer layers than there are stages, or their
-        weights do not fit the memory limit.
-    """
-    del ops
-    num_stages = len(self._held_bytes)
-    if num_stages > 1:  # On one, marks may have placed all layers already.
-      partition_lib.check_layers(self._num_layers, num_stages)
-    most = max(self._held_bytes)
-    if self._memory_limit is not None and most > self._memory_limit:
-      raise ValueError(
-        f"memory_limit={self._memory_limit} bytes is too small: the model asks "
-        f"for gradients part by part, and its parts need "
-        f"{amounts.amount(most, 'B')} on one device; raise the limit, or place "
-        "the model by rules"
-      )
-    for line in evenness.uneven_lines(self._seconds, self._held_bytes):
-      tf.compat.v1.logging.warning("%s", line)
-
-  def _cut_part(
-    self, ops: Sequence[tf.Operation], groups: colocation.ColocationGroups
-  ) -> dict[tf.Operation, int]:
-    """Cuts a part, or nothing if no weights are in it."""
-    forward = read_forward(ops, groups)
-    num_layers = count_layers(forward)
-    if not num_layers:
-      return {}
-    self._num_layers += num_layers
-    emptiest = sorted(
-      range(len(self._held_bytes)), key=self._held_bytes.__getitem__
-    )
-    order = sorted(emptiest[:num_layers])
-    cut = cut_forward(
-      forward, len(order), self._memory_limit, self._measured_seconds
-    )
-    for index, stage in enumerate(order):
-      self._seconds[stage] += cut.seconds[index]
-      self._held_bytes[stage] += cut.memory_bytes[index]
-    return {op: order[stage] for op, stage in cut.stages.items()}
-
-
-strategy = Automatic
+  ops = unplaced.ops
+  leading = set(traversal.ancestors(unplaced.targets, ops))
+  trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
+  weights = [v for v in op_types.variables_of(ops) if v.name in trainable]
+  others = traversal.descendants(
+    [x for x in weights if x not in leading],
+    [x for x in ops if x not in leading],
+  )
+  forward = read_forward(
+    traversal.ancestors([*unplaced.targets, *others], ops), unplaced.groups
+  )
+  if num_stages == 1 and not count_layers(forward):
+    return {}
+  cut = cut_forward(forward, num_stages, memory_limit, measured_seconds)
+  for line in evenness.uneven_lines(cut.seconds, cut.memory_bytes):
+    tf.compat.v1.logging.warning("%s", line)
+  return cut.stages
 
 
 @dataclasses.dataclass(frozen=True)

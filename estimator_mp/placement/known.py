@@ -1,81 +1,59 @@
 """A known placement: the user gives it, or training has saved it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from estimator_mp.config.placement import Placement
-from estimator_mp.graph import colocation, op_types, shapes
+from estimator_mp.graph import op_types, shapes
+from estimator_mp.placement.unplaced import Stages, Unplaced
 
 import tensorflow as tf
 
 
-class Given:
-  """The placement that the user gives; a `Strategy`."""
+def stages_of_given(unplaced: Unplaced, placement: Placement) -> Stages:
+  """Returns the stages of ops that have a name of the user's placement.
 
-  def __init__(self, placement: Placement):
-    """Takes the placement."""
-    self._planned = placement.ops
+  Args:
+    unplaced: The ops.
+    placement: The placement.
 
-  def stages_of(
-    self,
-    ops: Sequence[tf.Operation],
-    targets: Sequence[tf.Operation],
-    groups: colocation.ColocationGroups,
-  ) -> dict[tf.Operation, int]:
-    """Returns the stages of ops that have a name of the placement.
-
-    Raises:
-      ValueError: If variables that share a device are apart in the placement.
-    """
-    del targets
-    conflict = _conflict(self._planned, ops, groups)
-    if conflict:
-      raise ValueError(f"{conflict}; give one that has both on one stage")
-    return _stages_by_name(self._planned, ops, groups)
-
-  def check(self, ops: Sequence[tf.Operation]) -> None:
-    """Raises if a trainable variable has no place: it is of another model."""
-    trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
-    for op in op_types.variables_of(ops):
-      if op.name in trainable and op.name not in self._planned:
-        raise ValueError(
-          f"variable {op.name!r} is not among the {len(self._planned)} ops of "
-          "the placement, which is of another model; give the placement.json "
-          'of this one, or placement="auto"'
-        )
-
-
-class Saved:
-  """The placement that training has saved, for another mode; a `Strategy`."""
-
-  def __init__(self, placement: Placement, mode: str):
-    """Takes the placement, and what the graph is for."""
-    self._planned = placement.ops
-    self._mode = mode
-
-  def stages_of(
-    self,
-    ops: Sequence[tf.Operation],
-    targets: Sequence[tf.Operation],
-    groups: colocation.ColocationGroups,
-  ) -> dict[tf.Operation, int]:
-    """Returns the stages of ops that have a name of the placement."""
-    del targets
-    conflict = _conflict(self._planned, ops, groups)
-    if conflict:  # Such as decoding in a loop, which training does without.
-      tf.compat.v1.logging.warning(
-        "To %s, variables move: %s", self._mode, conflict
+  Raises:
+    ValueError: If a trainable variable has no place, as it is of another model;
+      or variables that share a device are apart.
+  """
+  planned = placement.ops
+  trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
+  for op in op_types.variables_of(unplaced.model):
+    if op.name in trainable and op.name not in planned:
+      raise ValueError(
+        f"variable {op.name!r} is not among the {len(planned)} ops of "
+        "the placement, which is of another model; give the placement.json "
+        'of this one, or placement="auto"'
       )
-    return _stages_by_name(self._planned, ops, groups)
+  conflict = _conflict(planned, unplaced)
+  if conflict:
+    raise ValueError(f"{conflict}; give one that has both on one stage")
+  return _stages_by_name(planned, unplaced)
 
-  def check(self, ops: Sequence[tf.Operation]) -> None:
-    """Does nothing: what training did not have follows what it reads."""
+
+def stages_of_saved(
+  unplaced: Unplaced, placement: Placement, mode: str
+) -> Stages:
+  """Returns the stages of ops that have a name of the placement of training.
+
+  What training did not have follows what it reads.
+
+  Args:
+    unplaced: The ops.
+    placement: The placement that training has saved.
+    mode: The purpose of this graph.
+  """
+  conflict = _conflict(placement.ops, unplaced)
+  if conflict:  # Such as decoding in a loop, which training does without.
+    tf.compat.v1.logging.warning("To %s, variables move: %s", mode, conflict)
+  return _stages_by_name(placement.ops, unplaced)
 
 
-def _stages_by_name(
-  planned: Mapping[str, int],
-  ops: Sequence[tf.Operation],
-  groups: colocation.ColocationGroups,
-) -> dict[tf.Operation, int]:
+def _stages_by_name(planned: Mapping[str, int], unplaced: Unplaced) -> Stages:
   """Returns the stages of those ops that have a planned name.
 
   An op that shares a device with variables has their stage (where they had
@@ -84,7 +62,7 @@ def _stages_by_name(
   ops that share a device the first one counts.
   """
   of_group: dict[tf.Operation, int | None] = {}
-  for group, variables in _variables_of_groups(ops, groups).items():
+  for group, variables in _variables_of_groups(unplaced).items():
     held: dict[int, int] = {}
     for variable in variables:
       if variable.name in planned:
@@ -93,21 +71,18 @@ def _stages_by_name(
         held[stage] = held.get(stage, 0) + size
     of_group[group] = max(held, key=held.__getitem__) if held else None
   stages = {}
-  for op in ops:
+  for op in unplaced.ops:
     if op.name in planned:
-      found = of_group.setdefault(groups.of(op), planned[op.name])
+      group = unplaced.groups.of(op)
+      found = of_group.setdefault(group, planned[op.name])
       if found is not None:
         stages[op] = found
   return stages
 
 
-def _conflict(
-  planned: Mapping[str, int],
-  ops: Sequence[tf.Operation],
-  groups: colocation.ColocationGroups,
-) -> str:
+def _conflict(planned: Mapping[str, int], unplaced: Unplaced) -> str:
   """Returns which variables are planned apart, but share a device; or ""."""
-  for variables in _variables_of_groups(ops, groups).values():
+  for variables in _variables_of_groups(unplaced).values():
     first, *others = [v.name for v in variables if v.name in planned] or [""]
     for other in others:
       if planned[other] != planned[first]:
@@ -121,10 +96,10 @@ def _conflict(
 
 
 def _variables_of_groups(
-  ops: Sequence[tf.Operation], groups: colocation.ColocationGroups
+  unplaced: Unplaced,
 ) -> dict[tf.Operation, list[tf.Operation]]:
   """Returns the variables of each group that has some."""
   found: dict[tf.Operation, list[tf.Operation]] = {}
-  for variable in op_types.variables_of(ops):
-    found.setdefault(groups.of(variable), []).append(variable)
+  for variable in op_types.variables_of(unplaced.ops):
+    found.setdefault(unplaced.groups.of(variable), []).append(variable)
   return found

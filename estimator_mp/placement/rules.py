@@ -11,91 +11,77 @@ from collections.abc import Sequence
 from compat.private import graph_reads
 from estimator_mp.config.sharding_options import PlacementRule
 from estimator_mp.graph import colocation, op_types
+from estimator_mp.placement.unplaced import Stages, Unplaced
 
 import tensorflow as tf
 
 
-class Rules:
-  """The rules that the user gives; a `Strategy`."""
+def stages_of(
+  unplaced: Unplaced, rules: Sequence[PlacementRule], mode: str
+) -> Stages:
+  """Returns the stages of the ops that a rule matches.
 
-  def __init__(
-    self,
-    rules: Sequence[PlacementRule],
-    mode: str = tf.estimator.ModeKeys.TRAIN,
-  ):
-    """Takes rules in order; the first one that matches a name counts.
+  Where a variable and the ops that read or initialise it match different rules,
+  the variable's rule counts: its ops have to be where it is. Where ops were
+  colocated, as the branches of a v1 cond are with what they read, the first
+  one's rule counts.
 
-    Args:
-      rules: The rules.
-      mode: The purpose of the graph, a `tf.estimator.ModeKeys`.
-    """
-    self._rules = rules
-    self._mode = mode
+  Args:
+    unplaced: The ops.
+    rules: The rules in order; the first one that matches a name counts.
+    mode: The purpose of the graph, a `tf.estimator.ModeKeys`.
 
-  def stages_of(
-    self,
-    ops: Sequence[tf.Operation],
-    targets: Sequence[tf.Operation],
-    groups: colocation.ColocationGroups,
-  ) -> dict[tf.Operation, int]:
-    """Returns the stages of the ops that a rule matches.
+  Raises:
+    ValueError: If two rules put parts of one group on different stages, a rule
+      matches nothing in training, or a trainable variable is matched by none.
+      Other graphs may lack a part of the model.
+  """
+  _check_coverage(unplaced.model, rules, mode)
+  ops, groups = unplaced.ops, unplaced.groups
+  matched_by = _matches(rules, ops)
+  initial = _initializers(ops)
+  matched_by = {op: i for op, i in matched_by.items() if op not in initial}
+  variables = op_types.variables_of(list(matched_by))
+  of_variables = {groups.of(op) for op in variables}
+  first: dict[tf.Operation, tf.Operation] = {}
+  for op, index in matched_by.items():
+    group = groups.of(op)
+    if group in of_variables and not op_types.is_variable(op):
+      continue
+    other = first.setdefault(group, op)
+    other_rule, rule = rules[matched_by[other]], rules[index]
+    is_firm = op_types.is_variable(op) or graph_reads.outermost_loop(op)
+    if is_firm and other_rule[1] != rule[1]:
+      raise ValueError(
+        f"placement rules {other_rule!r} and {rule!r} are in conflict: "
+        f"{other.name!r} and {op.name!r} share a device (a variable with its "
+        "ops, a loop or a colocation group) and belong to one stage"
+      )
+  return {op: rules[matched_by[first[groups.of(op)]]][1] for op in matched_by}
 
-    Where a variable and the ops that read or initialise it match different
-    rules, the variable's rule counts: its ops have to be where it is. Where ops
-    were colocated, as the branches of a v1 cond are with what they read, the
-    first one's rule counts.
 
-    Raises:
-      ValueError: If two rules put parts of one group on different stages.
-    """
-    del targets
-    rules = self._rules
-    matched_by = _matches(rules, ops)
-    initial = _initializers(ops)
-    matched_by = {op: i for op, i in matched_by.items() if op not in initial}
-    variables = op_types.variables_of(list(matched_by))
-    of_variables = {groups.of(op) for op in variables}
-    first: dict[tf.Operation, tf.Operation] = {}
-    for op, index in matched_by.items():
-      group = groups.of(op)
-      if group in of_variables and not op_types.is_variable(op):
-        continue
-      other = first.setdefault(group, op)
-      other_rule, rule = rules[matched_by[other]], rules[index]
-      is_firm = op_types.is_variable(op) or graph_reads.outermost_loop(op)
-      if is_firm and other_rule[1] != rule[1]:
-        raise ValueError(
-          f"placement rules {other_rule!r} and {rule!r} are in conflict: "
-          f"{other.name!r} and {op.name!r} share a device (a variable with its "
-          "ops, a loop or a colocation group) and belong to one stage"
-        )
-    return {op: rules[matched_by[first[groups.of(op)]]][1] for op in matched_by}
-
-  def check(self, ops: Sequence[tf.Operation]) -> None:
-    """Raises if rules and a model do not cover each other.
-
-    Raises:
-      ValueError: If a rule matches nothing in training, or a trainable variable
-        is matched by none. Other graphs may lack a part of the model.
-    """
-    rules = self._rules
-    is_whole = self._mode == tf.estimator.ModeKeys.TRAIN
-    for rule in rules:
-      if is_whole and not any(re.search(rule[0], op.name) for op in ops):
-        names = ", ".join(op.name for op in op_types.variables_of(ops)[:3])
-        raise ValueError(
-          f"placement rule {rule!r} matches no variable or op of the model; "
-          f"its variables are such as {names}"
-        )
-    trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
-    matched_by = _matches(rules, op_types.variables_of(ops))
-    for op in op_types.variables_of(ops):
-      if op.name in trainable and op not in matched_by:
-        raise ValueError(
-          f"variable {op.name!r} is matched by none of the {len(rules)} "
-          "placement rule(s); add a rule for it, the last one may be "
-          '(".*", stage)'
-        )
+def _check_coverage(
+  model: Sequence[tf.Operation], rules: Sequence[PlacementRule], mode: str
+) -> None:
+  """Raises if rules and a model do not cover each other."""
+  is_whole = mode == tf.estimator.ModeKeys.TRAIN
+  variables = op_types.variables_of(model)
+  for rule in rules:
+    if is_whole and not any(re.search(rule[0], op.name) for op in model):
+      names = ", ".join(op.name for op in variables[:3])
+      raise ValueError(
+        f"placement rule {rule!r} matches no variable or op of the model; "
+        f"its variables are such as {names}"
+      )
+  trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
+  matched_by = _matches(rules, variables)
+  for op in variables:
+    if op.name in trainable and op not in matched_by:
+      raise ValueError(
+        f"variable {op.name!r} is matched by none of the {len(rules)} "
+        "placement rule(s); add a rule for it, the last one may be "
+        '(".*", stage)'
+      )
 
 
 def _initializers(ops: Sequence[tf.Operation]) -> set[tf.Operation]:

@@ -9,7 +9,7 @@ Nothing here gives an op a device.
 """
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from compat.private import graph_reads
 from estimator_mp import mesh as mesh_lib
@@ -27,153 +27,11 @@ from estimator_mp.graph import (
   variables,
 )
 from estimator_mp.placement import costs, evenness, propagation, strategies
+from estimator_mp.placement.unplaced import Stages, Unplaced
 from estimator_mp.plan.purpose import TRAINING, Purpose
 from estimator_mp.plan.step_graph import StepGraph
 
 import tensorflow as tf
-
-Stages = Mapping[tf.Operation, int]
-
-
-class StagePlanner:
-  """Decides the stages of one graph.
-
-  Attributes:
-    ops: The ops of the model, in the order in which they were made.
-    stages: Those of `ops` that have a stage, with it.
-  """
-
-  def __init__(
-    self,
-    config: sharding_config.ShardingConfig,
-    mesh: mesh_lib.Mesh,
-    purpose: Purpose,
-  ):
-    """Starts without an op.
-
-    Args:
-      config: How the model is placed.
-      mesh: The mesh.
-      purpose: The purpose of the graph.
-    """
-    self.ops: list[tf.Operation] = []
-    self.stages: dict[tf.Operation, int] = {}
-    self._strategy = strategies.make_strategy(
-      config, mesh.axis_size("stage"), purpose.saved, purpose.mode
-    )
-    # A user who places by name may place parts himself, too.
-    self._may_be_marked = placement_lib.is_strategy(config.placement)
-    self._mesh = mesh
-    self._trains = purpose.trains
-    self._groups = colocation.ColocationGroups()
-    self._of_savers: set[tf.Operation] = set()
-    self._is_marked = False
-
-  def add(self, ops: Sequence[tf.Operation]) -> None:
-    """Adds ops.
-
-    Args:
-      ops: New ops, in the order in which they were made.
-    """
-    self.ops += ops
-    self._groups.add(ops)
-    self._of_savers |= savers.saver_ops(ops)
-
-  def inherit_devices(self, ops: Sequence[tf.Operation]) -> None:
-    """Takes over the stages of ops that have a device of the mesh already.
-
-    Args:
-      ops: Ops that were added.
-    """
-    of_model = [op for op in ops if op not in self._of_savers]
-    mesh = self._mesh
-    devices = [
-      mesh.model_devices(stage=k) for k in range(mesh.axis_size("stage"))
-    ]
-    self.stages |= device_assignment.stages_of_devices(of_model, devices)
-
-  def plan_forward(self, targets: Sequence[tf.Operation]) -> None:
-    """Decides the stages of the forward graph: of all ops that were added.
-
-    Args:
-      targets: The targets of gradients, or the results.
-
-    Raises:
-      ValueError: If the model cannot be placed as the configuration says.
-    """
-    self.inherit_devices(self.ops)
-    marked = [op for op in self.ops if op not in self._of_savers]
-    graph_checks.check_no_marks(marked, self._mesh)
-    graph_checks.check_loops(self.ops, self.stages)
-    self._is_marked = len(set(self.stages.values())) > 1
-    placed = {self._groups.of(op) for op in self.stages}
-    unplaced = [op for op in marked if self._groups.of(op) not in placed]
-    without_stage = [op for op in self.ops if op not in self.stages]
-    if not self._follows_marks():
-      self.stages |= self._strategy.stages_of(unplaced, targets, self._groups)
-    self.propagate(without_stage, propagation.Follows.LATEST_INPUT)
-
-  def propagate(
-    self, ops: Sequence[tf.Operation], follows: propagation.Follows
-  ) -> None:
-    """Decides the stages of ops by those of their inputs and readers.
-
-    Args:
-      ops: Ops that were added.
-      follows: Which of their inputs they follow.
-    """
-    self.stages |= propagation.propagate(
-      ops, self._groups, self.stages, follows
-    )
-
-  def plan_unplaced(self) -> None:
-    """Decides the stages of ops without one, such as updates and slots."""
-    ops = [op for op in self.ops if op not in self.stages]
-    self.propagate(ops, propagation.Follows.LARGEST_INPUT)
-
-  def check(self) -> None:
-    """Raises if the whole model and its placement do not suit each other.
-
-    Raises:
-      ValueError: If a rule, or a trainable variable, has no counterpart, or the
-        parts of the model do not suit the mesh.
-    """
-    if not self._follows_marks():
-      self._strategy.check(self.ops)
-    if self._trains and self._mesh.axis_size("stage") > 1:
-      self._warn_of_one_stage()
-
-  def _warn_of_one_stage(self) -> None:
-    """Warns if one stage has the variables and the work of the whole model.
-
-    That of the other stages could be a table: then it has the variables alone.
-    """
-    num_stages = self._mesh.axis_size("stage")
-    num_bytes, seconds = [0.0] * num_stages, [0.0] * num_stages
-    for op in op_types.variables_of(self.ops):
-      if op in self.stages:
-        num_bytes[self.stages[op]] += shapes.variable_bytes(op)
-    stage = evenness.has_all(num_bytes)
-    if stage is None:
-      return
-    forward = [
-      op
-      for op in self.ops
-      if op in self.stages and graph_reads.differentiated(op) is None
-    ]
-    for op, cost in costs.op_costs(forward).items():
-      seconds[self.stages[op]] += cost.seconds
-    if evenness.has_all(seconds) == stage:
-      tf.compat.v1.logging.warning(
-        "stage %d has all of the model, so the other stages of mesh=%r only "
-        "wait; give layers to each of them by rules of placement, or use "
-        'placement="auto" or a data axis',
-        *(stage, str(self._mesh)),
-      )
-
-  def _follows_marks(self) -> bool:
-    """Whether the user's marks place the model."""
-    return self._is_marked and self._may_be_marked
 
 
 def find_backward(step: StepGraph) -> set[tf.Operation]:
@@ -206,6 +64,96 @@ def backward_of(
     op for op in ops if op in depends and graph_reads.is_of_gradient(op)
   ]
   return traversal.descendants(gradients, ops)
+
+
+def plan_forward(
+  ops: Sequence[tf.Operation],
+  targets: Sequence[tf.Operation],
+  groups: colocation.ColocationGroups,
+  config: sharding_config.ShardingConfig,
+  mesh: mesh_lib.Mesh,
+  purpose: Purpose = TRAINING,
+  model: Sequence[tf.Operation] = (),
+) -> dict[tf.Operation, int]:
+  """Decides the stages of the forward graph, by marks or a strategy.
+
+  Args:
+    ops: The ops of the forward graph, in the order in which they were made.
+    targets: The targets of gradients, or the results.
+    groups: The colocation groups of the ops.
+    config: How the model is placed.
+    mesh: The mesh.
+    purpose: The purpose of the graph.
+    model: All ops of the model; by default, those of the forward graph.
+
+  Raises:
+    ValueError: If the model cannot be placed as the configuration says.
+  """
+  stages = _marked(ops, mesh)
+  of_savers = savers.saver_ops(ops)
+  of_model = [op for op in ops if op not in of_savers]
+  graph_checks.check_no_marks(of_model, mesh)
+  graph_checks.check_loops(ops, stages)
+  # A user who places by name may place parts himself, too.
+  by_name = not placement_lib.is_strategy(config.placement)
+  without_stage = [op for op in ops if op not in stages]
+  if by_name or len(set(stages.values())) <= 1:
+    placed = {groups.of(op) for op in stages}
+    stages |= strategies.stages_of(
+      Unplaced(
+        [op for op in of_model if groups.of(op) not in placed],
+        targets,
+        groups,
+        model or ops,
+      ),
+      config,
+      mesh.axis_size("stage"),
+      purpose.saved,
+      purpose.mode,
+    )
+  latest = propagation.Follows.LATEST_INPUT
+  return stages | propagation.propagate(without_stage, groups, stages, latest)
+
+
+def _marked(
+  ops: Sequence[tf.Operation], mesh: mesh_lib.Mesh
+) -> dict[tf.Operation, int]:
+  """Returns the stages of ops that have a device of the mesh already."""
+  of_savers = savers.saver_ops(ops)
+  devices = [
+    mesh.model_devices(stage=k) for k in range(mesh.axis_size("stage"))
+  ]
+  of_model = [op for op in ops if op not in of_savers]
+  return device_assignment.stages_of_devices(of_model, devices)
+
+
+def _warn_of_one_stage(
+  ops: Sequence[tf.Operation], stages: Stages, mesh: mesh_lib.Mesh
+) -> None:
+  """Warns if one stage has the variables and the work of the whole model.
+
+  That of the other stages could be a table: then it has the variables alone.
+  """
+  num_stages = mesh.axis_size("stage")
+  num_bytes, seconds = [0.0] * num_stages, [0.0] * num_stages
+  for op in op_types.variables_of(ops):
+    if op in stages:
+      num_bytes[stages[op]] += shapes.variable_bytes(op)
+  stage = evenness.has_all(num_bytes)
+  if stage is None:
+    return
+  forward = [
+    op for op in ops if op in stages and graph_reads.differentiated(op) is None
+  ]
+  for op, cost in costs.op_costs(forward).items():
+    seconds[stages[op]] += cost.seconds
+  if evenness.has_all(seconds) == stage:
+    tf.compat.v1.logging.warning(
+      "stage %d has all of the model, so the other stages of mesh=%r only "
+      "wait; give layers to each of them by rules of placement, or use "
+      'placement="auto" or a data axis',
+      *(stage, str(mesh)),
+    )
 
 
 def plan_stages(
@@ -249,32 +197,35 @@ def plan_stages(
     itertools.takewhile(lambda op: not graph_reads.is_of_gradient(op), ops)
   )
   forward = [op for op in ops if op in leading]
-  others = [op for op in ops if op not in leading]
-  planner = StagePlanner(config, mesh, purpose)
-  planner.add(forward)
-  planner.plan_forward(targets)
-  planner.add(others)
-  planner.inherit_devices(others)
-  for op in others:
+  rest = [op for op in ops if op not in leading]
+  groups = colocation.ColocationGroups()
+  groups.add(forward)
+  stages = plan_forward(forward, targets, groups, config, mesh, purpose, ops)
+  groups.add(rest)
+  stages |= _marked(rest, mesh)
+  for op in rest:
     of_op = graph_reads.differentiated(op)
-    while of_op is not None and of_op not in planner.stages:
+    while of_op is not None and of_op not in stages:
       of_op = graph_reads.differentiated(of_op)
     if of_op is None:
       of_op = _variable(op)
-    if of_op in planner.stages:
-      planner.stages.setdefault(op, planner.stages[of_op])
-  planner.propagate(others, propagation.Follows.LARGEST_INPUT)
-  planner.plan_unplaced()
-  for op in others:
+    if of_op in stages:
+      stages.setdefault(op, stages[of_op])
+  largest = propagation.Follows.LARGEST_INPUT
+  stages |= propagation.propagate(rest, groups, stages, largest)
+  left = [op for op in (*forward, *rest) if op not in stages]
+  stages |= propagation.propagate(left, groups, stages, largest)
+  for op in rest:
     variable = _variable(op)
     # No handle is sent to another device.
-    if op.type in op_types.PASSES_HANDLE and variable in planner.stages:
-      planner.stages[op] = planner.stages[variable]
-    if op_types.is_call(op) and _spans_stages(op, planner.stages):
+    if op.type in op_types.PASSES_HANDLE and variable in stages:
+      stages[op] = stages[variable]
+    if op_types.is_call(op) and _spans_stages(op, stages):
       # TensorFlow takes it apart, and places each op beside its variable.
-      planner.stages.pop(op, None)
-  planner.check()
-  return planner.stages
+      stages.pop(op, None)
+  if purpose.trains and mesh.axis_size("stage") > 1:
+    _warn_of_one_stage(ops, stages, mesh)
+  return stages
 
 
 def _spans_stages(call: tf.Operation, stages: Stages) -> bool:

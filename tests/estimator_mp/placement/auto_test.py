@@ -1,7 +1,7 @@
-"""Automatic placement, step by step, and part by part; no session runs."""
+"""Automatic placement, step by step; no session runs."""
 
 from estimator_mp.graph import colocation, op_types
-from estimator_mp.placement import auto, forward_graph
+from estimator_mp.placement import auto, forward_graph, unplaced
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -10,21 +10,21 @@ v1 = tf.compat.v1
 
 
 def _cut(num_stages, towers, memory_limit=None):
-  """Cuts towers of dense layers one by one; returns stages of kernels."""
-  parts = auto.Automatic(num_stages, memory_limit)
+  """Cuts towers of dense layers, one of them to a target; returns stages."""
   groups = colocation.ColocationGroups()
-  found = {}
   with tf.Graph().as_default() as graph:
     features = v1.placeholder(tf.float32, [None, 8])
+    start = len(graph.get_operations())
+    ends = []
     for index, widths in enumerate(towers):
-      start = len(graph.get_operations())
       net = features
       for layer, width in enumerate(widths):
         net = v1.layers.dense(net, width, name=f"t{index}/l{layer}")
-      ops = graph.get_operations()[start:]
-      groups.add(ops)
-      found |= parts.stages_of(ops, [net.op], groups)
-    parts.check([])
+      ends.append(net.op)
+    ops = graph.get_operations()[start:]
+    groups.add(ops)
+    request = unplaced.Unplaced(ops, ends[:1], groups, ops)
+    found = auto.stages_of(request, num_stages, memory_limit)
   return {
     op.name.removesuffix("/kernel"): stage
     for op, stage in found.items()
@@ -93,30 +93,10 @@ class AutomaticTest(absltest.TestCase):
     ):
       self._stages_of_tables(rows, 2, two_tables)
 
-  def test_a_part_with_a_layer_for_each_stage_is_cut_over_all(self):
-    found = _cut(2, [(8, 8), (8, 8)])
-    self.assertEqual(found, {"t0/l0": 0, "t0/l1": 1, "t1/l0": 0, "t1/l1": 1})
-
-  def test_smaller_parts_go_to_the_emptiest_stages(self):
-    found = _cut(3, [(8, 80), (8,), (8, 4)])
-    self.assertEqual(
-      found, {"t0/l0": 0, "t0/l1": 1, "t1/l0": 2, "t2/l0": 0, "t2/l1": 2}
-    )
-
   def test_what_does_not_lead_to_the_target_is_cut_too(self):
-    groups = colocation.ColocationGroups()
-    with tf.Graph().as_default() as graph:
-      features = v1.placeholder(tf.float32, [None, 8])
-      start = len(graph.get_operations())
-      asked = v1.layers.dense(features, 8, name="asked")
-      v1.layers.dense(features, 8, name="later")
-      ops = graph.get_operations()[start:]
-      groups.add(ops)
-      found = auto.Automatic(2).stages_of(ops, [asked.op], groups)
-    stages = {op.name: stage for op, stage in found.items()}
-    self.assertEqual((stages["asked/kernel"], stages["later/kernel"]), (0, 1))
+    self.assertEqual(_cut(2, [(8,), (8,)]), {"t0/l0": 0, "t1/l0": 1})
 
-  def test_fewer_layers_than_stages_in_all_parts_together(self):
+  def test_fewer_layers_than_stages(self):
     with self.assertRaisesRegex(
       ValueError, r"has 2 layer\(s\) .* 3 stages .* at most 2"
     ):
@@ -149,7 +129,7 @@ class AutomaticTest(absltest.TestCase):
 
   def test_parts_that_fit_one_by_one_but_not_together(self):
     with self.assertRaisesRegex(
-      ValueError, "memory_limit=900000 .* need 1.55 MB on one device"
+      ValueError, "memory_limit=900000 .* needs at least 1.55 MB on one device"
     ):
       _cut(1, [(200, 200), (200, 200)], memory_limit=900_000)
 

@@ -2,7 +2,7 @@
 
 from estimator_mp.config.placement import Placement
 from estimator_mp.graph import colocation
-from estimator_mp.placement import known
+from estimator_mp.placement import known, unplaced
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -18,8 +18,9 @@ class SavedTest(absltest.TestCase):
       ops = graph.get_operations()
     groups = colocation.ColocationGroups()
     groups.add(ops)
-    saved = known.Saved(Placement((), {"large": 0, "small": 1}), "predict")
-    stages = saved.stages_of(ops, [], groups)
+    saved = Placement((), {"large": 0, "small": 1})
+    request = unplaced.Unplaced(ops, [], groups, ops)
+    stages = known.stages_of_saved(request, saved, "predict")
     self.assertEqual(stages[large.handle.op], 0)
     self.assertEqual(stages[small.handle.op], 0)
 

@@ -12,27 +12,15 @@ from absl.testing import absltest, parameterized
 _ROW = placement_lib.Strategy("every other variable", __name__)
 
 
-class _EveryOther:
+def stages_of(unplaced, num_stages, memory_limit, measured_seconds):
   """Puts the first variable on stage 0, the second on stage 1, and so on."""
-
-  def __init__(self, num_stages, memory_limit, measured_seconds):
-    del memory_limit, measured_seconds
-    self._num_stages = num_stages
-
-  def stages_of(self, ops, targets, groups):
-    del targets, groups
-    names = [v.op.name for v in tf.compat.v1.trainable_variables()]
-    return {
-      op: names.index(op.name) % self._num_stages
-      for op in ops
-      if op.name in names
-    }
-
-  def check(self, ops):
-    pass
-
-
-strategy = _EveryOther
+  del memory_limit, measured_seconds
+  names = [v.op.name for v in tf.compat.v1.trainable_variables()]
+  return {
+    op: names.index(op.name) % num_stages
+    for op in unplaced.ops
+    if op.name in names
+  }
 
 
 def _model_fn(features, labels, mode):

@@ -1,8 +1,8 @@
 """Stages as data: which stage each op is on; no session runs."""
 
 import estimator_mp
+from estimator_mp.graph import colocation
 from estimator_mp.plan import stages
-from estimator_mp.plan.purpose import TRAINING
 from tests.estimator_mp import drawn, graph_case
 
 import hypothesis
@@ -27,12 +27,10 @@ def _layer(x, name):
 def _planned(config, *targets):
   """Returns the stages of the ops that make targets, without features."""
   graph = v1.get_default_graph()
-  planner = stages.StagePlanner(config, config.create_mesh(), TRAINING)
   ops = [op for op in graph.get_operations() if op.type != "Placeholder"]
-  planner.add(ops)
-  planner.plan_forward(targets)
-  planner.check()
-  return planner.stages
+  groups = colocation.ColocationGroups()
+  groups.add(ops)
+  return stages.plan_forward(ops, targets, groups, config, config.create_mesh())
 
 
 class MarksTest(graph_case.GraphCase):
