@@ -6,6 +6,7 @@ another finished graph of it, as a compiler's passes do, each of which the next
 one reads like a plain one:
 
     inline     ops of functions in place of their calls; reads before writes
+    place      stages of ops: known, and inherited, from here on
     half       stages send casts
     split      shards of variables, and what is computed of them
     processes  updates read the gradients of all processes
@@ -56,6 +57,7 @@ from estimator_mp.plan import (
   deferred_edges,
   finished_report,
   phase_costs,
+  provenance,
   reshards,
   slice_passes,
   split_options,
@@ -81,7 +83,6 @@ class Partitioner:
   Attributes:
     step: The graph of a step, as the passes have left it.
     batch: The layouts of its tensors over slices.
-    stages: The stages of ops.
     passes: For each segment the passes of ops through stages.
     reshards: What slices cut, join and sum.
     schedule: The order of micro-batches.
@@ -129,9 +130,7 @@ class Partitioner:
     self._splits: split_plan.SplitPlan | None = None
     self.model_axis: model_partitioner.ModelPartitioner | None = None
     self._split_axis = split_options.split_axis(config, mesh, purpose)
-    self._positions: dict[tf.Operation, int] = {}  # On that axis.
-    # What was made in the place of ops of gradients.
-    self._gradients: set[tf.Operation] = set()
+    self._known = provenance.Provenance(dict(marks))
     self._recomputed: dict[tf.Operation, tf.Operation] = {}
     self._kept: frozenset[int] = frozenset()
     per_example = [re.compile(x) for x in config.per_example]
@@ -152,31 +151,13 @@ class Partitioner:
     self._checks = set(self._graph.get_operations()) - before
     self._given = self._checks.union(given)
     self._inline_and_order()
-    self._read()
-    self._backward = stages_lib.find_backward(self.step)
-    of_model = self.step.of_model()
-    self.stages = dict(
-      stages_lib.plan_stages(
-        of_model, self._backward, config, mesh, self._purpose
-      )
-    )
-    if purpose.trains and config.transfer_dtype != "float32":
-      self._send_in_half(tf.dtypes.as_dtype(config.transfer_dtype))
-    self._marks = dict(marks)
-    if self._split_axis is not None:
-      self._split_variables(self._split_axis)
-    if marks:
-      self._sum_over_processes(config.horovod_op)
+    self._place()
+    self._send_in_half()
+    self._split_variables()
+    self._sum_over_processes()
     self._plan_passes()
-    if self.schedule.name == AUTO:
-      self.schedule = auto_schedule.fastest(
-        self.schedule,
-        phase_costs.phase_costs(
-          self._all_passes, self.schedule.num_stages, config.measured_seconds
-        ),
-      )
-    if purpose.trains and self.has_slices:
-      self._recompute(config.recompute)
+    self._choose_schedule()
+    self._recompute()
     self.reshards = reshards.find(
       self.step.ops,
       self.batch,
@@ -187,6 +168,11 @@ class Partitioner:
     self.plan = self._plan()
     if self.plan.segments is not None:
       batch_report.check(self.plan.segments, config.fallback)
+
+  @property
+  def stages(self) -> dict[tf.Operation, int]:
+    """The stages of ops."""
+    return self._known.stages
 
   @property
   def has_slices(self) -> bool:
@@ -291,7 +277,7 @@ class Partitioner:
       self._fetches,
       self._examples,
       self._given,
-      self._gradients,
+      self._known.of_gradients,
       self._options.is_per_example,
     )
     if self.has_slices:
@@ -299,12 +285,21 @@ class Partitioner:
     else:
       self.batch = batch_layouts.propagate(self.step, self._options, ())
 
-  def _send_in_half(self, dtype: tf.DType) -> None:
-    """Lets stages send what is of examples by casts.
+  def _place(self) -> None:
+    """Decides the stages of ops."""
+    self._read()
+    known = self._known
+    known.backward = stages_lib.find_backward(self.step)
+    of_model = self.step.of_model()
+    known.stages = stages_lib.plan_stages(
+      of_model, known.backward, self._config, self._mesh, self._purpose
+    )
 
-    Args:
-      dtype: What they send it as.
-    """
+  def _send_in_half(self) -> None:
+    """Lets stages send what is of examples by casts, if it is asked for."""
+    dtype = tf.dtypes.as_dtype(self._config.transfer_dtype)
+    if dtype == tf.float32 or not self._purpose.trains:
+      return
     batch = self.batch
     if not self.has_slices:  # What slices would have parts of is of examples.
       batch = batch_layouts.propagate(
@@ -323,11 +318,13 @@ class Partitioner:
     )
     self.stages.update(casts)
     self._read()
-    self._backward = stages_lib.find_backward(self.step)
+    self._known.backward = stages_lib.find_backward(self.step)
 
-  def _split_variables(self, axis: str) -> None:
+  def _split_variables(self) -> None:
     """Splits variables, and what is computed of them, over an axis."""
-    config = self._config
+    axis, config = self._split_axis, self._config
+    if axis is None:
+      return
     count = self._mesh.axis_size(axis)
     of_model = op_types.variables_of(self._graph.get_operations())
     users = {
@@ -351,7 +348,10 @@ class Partitioner:
       [*self._fetches, *results],
       decided,
       undecided,
-      {*self._backward, *filter(graph_reads.is_of_gradient, self.step.ops)},
+      {
+        *self._known.backward,
+        *filter(graph_reads.is_of_gradient, self.step.ops),
+      },
       config.memory_limit,
       lambda write: (
         max(map(shapes.tensor_bytes, write.inputs), default=0)
@@ -371,16 +371,8 @@ class Partitioner:
     )
     if axis == "data":
       self.replicas.spread(made.handles)
-    for op, (plain, place) in (*made.made_for.items(), *made.handles.items()):
-      self._positions[op] = place
-      if plain in self.stages:
-        self.stages[op] = self.stages[plain]
-      if plain in self._backward:
-        self._backward.add(op)
-      if plain in self._gradients or graph_reads.is_of_gradient(plain):
-        self._gradients.add(op)
-      if plain in self._marks and op.type == plain.type:
-        self._marks[op] = self._marks[plain]
+    for op, (plain, part) in (*made.made_for.items(), *made.handles.items()):
+      self._known.inherit(op, plain, part)
     self._read()
 
   def _asked_splits(
@@ -398,24 +390,35 @@ class Partitioner:
       return {}, [x for x in handles if x in trained and _is_matrix(x)]
     return split_options.splits_of_rules(rules, handles, trained, count), []
 
-  def _sum_over_processes(self, method: str) -> None:
-    """Lets updates read the gradients of all processes.
-
-    Args:
-      method: "mean" or "sum".
-    """
+  def _sum_over_processes(self) -> None:
+    """Lets updates read the gradients of all processes."""
     run = {*self.step.ops}
-    marks = {op: rows for op, rows in self._marks.items() if op in run}
-    for op, mark in process_sums.sum_marked(marks, method).items():
-      if mark in self.stages:
-        self.stages[op] = self.stages[mark]
-      self._positions[op] = self._positions.get(mark, 0)
-      self._backward.add(op)
+    marks = {op: rows for op, rows in self._known.marks.items() if op in run}
+    if not marks:
+      return
+    made = process_sums.sum_marked(marks, self._config.horovod_op)
+    for op, mark in made.items():
+      self._known.inherit(op, mark)
+      self._known.backward.add(op)
     self._read()
 
-  def _recompute(self, option: str) -> None:
+  def _choose_schedule(self) -> None:
+    """Finds the fastest order of micro-batches, if it is asked for."""
+    if self.schedule.name == AUTO:
+      self.schedule = auto_schedule.fastest(
+        self.schedule,
+        phase_costs.phase_costs(
+          self._all_passes,
+          self.schedule.num_stages,
+          self._config.measured_seconds,
+        ),
+      )
+
+  def _recompute(self) -> None:
     """Lets backward passes compute activations again, and plans once more."""
-    policy = recomputation.make_policy(option, self.schedule)
+    if not (self._purpose.trains and self.has_slices):
+      return
+    policy = recomputation.make_policy(self._config.recompute, self.schedule)
     every = self._all_passes
     in_parts = [op for op in self.step.ops if op in every]
     parts = self.batch.parts
@@ -432,15 +435,10 @@ class Partitioner:
     originals = [op for ops in plan.again.values() for op in ops]
     self._recomputed = dict(zip(made, originals, strict=True))
     self._kept = policy.kept_micro_batches
-    self.stages.update(made)
-    self._positions.update(
-      {
-        copy: self._positions[op]
-        for copy, op in self._recomputed.items()
-        if op in self._positions
-      }
-    )
-    self._backward.update(made)
+    for copy, op in self._recomputed.items():
+      self._known.inherit(copy, op)
+    self._known.stages.update(made)
+    self._known.backward.update(made)
     self._read()
     self._plan_passes()
 
@@ -462,7 +460,7 @@ class Partitioner:
       step.ops,
       self.batch,
       step.of_inputs,
-      self._backward,
+      self._known.backward,
       self.stages,
       self.schedule,
       self._late.waits,
@@ -485,7 +483,7 @@ class Partitioner:
         tensor,
         mode,
         schedule.num_micro_batches // schedule.num_rounds,
-        self._backward,
+        self._known.backward,
         self.stages,
         self._late.waits,
         self._slices[-1].stop,
@@ -509,7 +507,7 @@ class Partitioner:
         [x.op for x in self._purpose.results],
         step.depends,
         step.of_inputs,
-        self._backward,
+        self._known.backward,
         step.shapes,
         self.batch,
         self.reshards,
@@ -553,7 +551,7 @@ class Partitioner:
       split_axis=self._split_axis,
       ops=_names(ops),
       stages=_by_name(self.stages),
-      positions=_by_name(self._positions),
+      positions=_by_name(self._known.parts),
       layouts=dict(self.batch.layouts),
       parts=_by_name(self.batch.parts),
       of_inputs=_names(op for op in every if op in self.step.of_inputs),

@@ -162,7 +162,7 @@ def plan_stages(
   config: sharding_config.ShardingConfig,
   mesh: mesh_lib.Mesh,
   purpose: Purpose = TRAINING,
-) -> Stages:
+) -> dict[tf.Operation, int]:
   """Decides the stage of each op.
 
   The forward pass is placed by the user's marks, or a strategy; ops of
