@@ -11,7 +11,7 @@ from estimator_mp.config import files, options
 
 import tensorflow as tf
 
-_FORMAT = 1
+_FORMAT = 2  # In 1, an op had the seconds of its gradient, too.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,8 +19,8 @@ class MeasuredCosts:
   """The costs that `measure_costs` measured.
 
   Attributes:
-    seconds: For each op by name, the seconds of it and of its gradient in a
-      training step, both positive or 0.
+    seconds: For each op of the plain model by name, its seconds in a training
+      step, positive or 0; ops of gradients and updates are ops, too.
   """
 
   seconds: Mapping[str, float] = dataclasses.field(hash=False)
@@ -98,7 +98,10 @@ class MeasuredCosts:
       values = options.parse_json(text)
       if isinstance(values, Mapping):
         files.check_format(values, _FORMAT, "measure them again")
-      return cls.from_dict(values)
+      costs = cls.from_dict(values)
+      if values.get("format", 1) < _FORMAT:
+        raise ValueError("an older estimator_mp wrote it; measure them again")
+      return costs
     except ValueError as error:
       raise ValueError(f"measured_costs={path!r}: {error}") from error
 

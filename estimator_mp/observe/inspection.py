@@ -330,6 +330,10 @@ def _costs_of_stages(
   measured_seconds: Mapping[str, float] | None,
 ) -> tuple[StageCosts, ...]:
   """Returns the costs of each stage of a graph."""
+  if measured_seconds is not None:
+    measured_seconds = costs.seconds_with_gradients(
+      graph.get_operations(), measured_seconds
+    )
   op_costs = costs.op_costs(forward.ops, measured_seconds)
   gradients = _gradient_bytes(graph, forward)
   found = []

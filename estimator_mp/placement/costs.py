@@ -6,11 +6,12 @@ imported once more into a graph of its own, with inputs of a nominal batch, and
 TensorFlow's shape functions do the rest.
 """
 
+import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from compat.private import graph_reads, op_registry
-from estimator_mp.graph import op_types, shapes, traversal
+from estimator_mp.graph import op_types, shapes, traversal, variables
 from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
@@ -86,6 +87,40 @@ def update_seconds(
   return _UPDATE_TOUCHES * gradient_bytes / _MEMORY_BYTES_PER_SECOND
 
 
+def seconds_with_gradients(
+  ops: Iterable[tf.Operation], measured_seconds: Mapping[str, float]
+) -> dict[str, float]:
+  """Returns the seconds of forward ops, in which those of gradients are.
+
+  And those of variables: the seconds of their updates.
+
+  Args:
+    ops: The ops of a training step.
+    measured_seconds: The seconds of each of them, by name.
+  """
+  total = collections.defaultdict[str, float](float)
+  for op in ops:
+    if op.name in measured_seconds:
+      total[_owner(op).name] += measured_seconds[op.name]
+  return total
+
+
+def _owner(op: tf.Operation) -> tf.Operation:
+  """Returns the forward op, or variable, that an op is a gradient or update of.
+
+  An op of a tape's gradient says only what it reads of the forward pass.
+  """
+  while graph_reads.is_of_gradient(op):
+    before = [
+      x for x in traversal.inputs(op) if not graph_reads.is_of_gradient(x)
+    ]
+    of_op = graph_reads.differentiated(op) or next(reversed(before), None)
+    if of_op is None:
+      return op
+    op = of_op
+  return next(iter(variables.written_variables(op)), op)
+
+
 def op_costs(
   ops: Sequence[tf.Operation],
   measured_seconds: Mapping[str, float] | None = None,
@@ -94,8 +129,8 @@ def op_costs(
 
   Args:
     ops: Forward ops.
-    measured_seconds: The measured time of training steps, by op name, in the
-      place of an estimate; an op that was not seen took none.
+    measured_seconds: Those of `seconds_with_gradients`, in the place of an
+      estimate; an op that was not seen took none.
 
   Returns:
     Their costs, by op.

@@ -6,21 +6,15 @@ few steps of the plain model can be measured instead, as PipeDream's profiler
 does (Narayanan et al., 2019, doi:10.1145/3341301.3359646).
 """
 
-import re
 import statistics
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
 from estimator_mp.config.measured_costs import MeasuredCosts
 
 import tensorflow as tf
-
-_GRADIENTS = re.compile(r"gradients(_\d+)?")
-_TAPE = "gradient_tape"
-_GRAD = "_grad"
-_UPDATE = "update_"
 
 
 def measure_costs(
@@ -70,12 +64,10 @@ def measure_costs(
       f"input_fn has {len(hook.steps)} batch(es), but measuring steps={steps} "
       f"takes {steps + 1}; repeat() its data, or use fewer steps"
     )
-  owners = Owners(hook.op_names)
-  by_step = [owners.add_up(step) for step in measured]
-  names = sorted({name for step in by_step for name in step})
+  names = sorted({name for step in measured for name in step})
   return MeasuredCosts(
     MappingProxyType(
-      {n: statistics.median(s.get(n, 0.0) for s in by_step) for n in names}
+      {n: statistics.median(s.get(n, 0.0) for s in measured) for n in names}
     )
   )
 
@@ -97,21 +89,20 @@ def _one_device() -> tf.compat.v1.ConfigProto:
 
 
 class _TraceHook(tf.estimator.SessionRunHook):
-  """Collects the time of each executed op, step by step.
+  """Collects the time of each op, step by step.
 
   Attributes:
-    op_names: The names of the graph's ops.
-    steps: For each step the seconds of what was executed, by name.
+    steps: For each step the seconds of ops, by name.
   """
 
   def __init__(self) -> None:
-    self.op_names: set[str] = set()
     self.steps: list[dict[str, float]] = []
+    self._op_names: set[str] = set()
 
   def after_create_session(
     self, session: tf.compat.v1.Session, coord: tf.train.Coordinator | None
   ) -> None:
-    self.op_names = {op.name for op in session.graph.get_operations()}
+    self._op_names = {op.name for op in session.graph.get_operations()}
 
   def before_run(
     self, run_context: tf.estimator.SessionRunContext
@@ -126,7 +117,22 @@ class _TraceHook(tf.estimator.SessionRunHook):
     run_context: tf.estimator.SessionRunContext,
     run_values: tf.estimator.SessionRunValues,
   ) -> None:
-    self.steps.append(_seconds(run_values.run_metadata.step_stats))
+    total: dict[str, float] = {}
+    executed = _seconds(run_values.run_metadata.step_stats)
+    for name, seconds in executed.items():
+      op = self._op_of(name)
+      if op is not None:
+        total[op] = total.get(op, 0.0) + seconds
+    self.steps.append(total)
+
+  def _op_of(self, name: str) -> str | None:
+    """Returns the op of the graph that an executed one belongs to.
+
+    That of `rnn/while/body/_12/MatMul` is the loop `rnn/while`.
+    """
+    while name and name not in self._op_names:
+      name = name.rpartition("/")[0]
+    return name or None
 
 
 def _seconds(step_stats: tf.compat.v1.RunMetadata) -> dict[str, float]:
@@ -141,81 +147,4 @@ def _seconds(step_stats: tf.compat.v1.RunMetadata) -> dict[str, float]:
     # A GPU reports an op when it is launched, and its streams when it runs.
     for name, spent in total.items():
       slowest[name] = max(slowest.get(name, 0.0), spent)
-  return slowest
-
-
-class Owners:
-  """Knows which op of a model an executed op belongs to, by their names.
-
-  - `scope/gradients/dense/MatMul_grad/MatMul` is a gradient of `dense/MatMul`,
-    in whatever scope gradients were asked for.
-  - `Adam/update_dense/kernel/ResourceApplyAdam` updates `dense/kernel`.
-  - `gradient_tape/dense/MatMul_1` is made by a tape, which names the scope of
-    the forward op only: it belongs to the slowest op of that scope.
-  - `rnn/while/body/_12/MatMul` is inside of the loop `rnn/while`.
-  """
-
-  def __init__(self, op_names: Collection[str]):
-    self._names = op_names
-
-  def add_up(self, seconds: Mapping[str, float]) -> dict[str, float]:
-    """Returns the seconds of a model's ops, their gradients' among them.
-
-    Args:
-      seconds: The seconds of what was executed, by name.
-    """
-    total: dict[str, float] = {}
-    of_tape = []
-    for name, spent in seconds.items():
-      if _TAPE in name.split("/"):
-        of_tape.append((name, spent))
-        continue
-      owner = self.of(name)
-      if owner is not None:
-        total[owner] = total.get(owner, 0.0) + spent
-    slowest = _slowest_of_scopes(total)
-    for name, spent in of_tape:
-      scopes = [*_prefixes(name.rpartition(f"{_TAPE}/")[2].split("/"))]
-      found = [slowest[scope] for scope in scopes if scope in slowest]
-      if found:
-        total[found[-1]] += spent
-    return total
-
-  def of(self, name: str) -> str | None:
-    """Returns the op that an executed op belongs to; None for none.
-
-    Args:
-      name: The name of what was executed, not by a tape.
-    """
-    parts = name.split("/")
-    for index, part in enumerate(parts):
-      if _GRADIENTS.fullmatch(part):
-        rest = parts[index + 1 :]
-        found = [x.removesuffix(_GRAD) for x in _prefixes(rest, _GRAD)]
-        owner = next((x for x in found if x in self._names), None)
-        if owner is not None:
-          return owner
-      if part.startswith(_UPDATE):
-        rest = [part.removeprefix(_UPDATE), *parts[index + 1 :]]
-        updated = [x for x in _prefixes(rest) if x in self._names]
-        if updated:
-          return updated[-1]
-    whole = [x for x in _prefixes(parts) if x in self._names]
-    return whole[-1] if whole else None
-
-
-def _prefixes(parts: list[str], ending: str = "") -> Iterable[str]:
-  """Yields the scopes that a name is in, and the name itself."""
-  for index, part in enumerate(parts, start=1):
-    if part.endswith(ending):
-      yield "/".join(parts[:index])
-
-
-def _slowest_of_scopes(seconds: Mapping[str, float]) -> dict[str, str]:
-  """Returns the op that takes longest in each scope."""
-  slowest: dict[str, str] = {}
-  for name in seconds:
-    for scope in _prefixes(name.split("/")[:-1]):
-      if seconds[name] > seconds.get(slowest.get(scope, ""), 0.0):
-        slowest[scope] = name
   return slowest

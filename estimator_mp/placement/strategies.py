@@ -9,7 +9,7 @@ import importlib
 
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config
-from estimator_mp.placement import known, rules
+from estimator_mp.placement import costs, known, rules
 from estimator_mp.placement.unplaced import Stages, Unplaced
 
 
@@ -49,9 +49,12 @@ def stages_of(
   # split.
   parts = config.create_mesh().axis_size("model")
   limit = config.memory_limit
+  seconds = config.measured_seconds
+  if seconds is not None:
+    seconds = costs.seconds_with_gradients(unplaced.model, seconds)
   try:
     stages: Stages = module.stages_of(
-      unplaced, num_stages, limit and limit * parts, config.measured_seconds
+      unplaced, num_stages, limit and limit * parts, seconds
     )
   except ValueError as error:
     if limit is None or parts == 1:

@@ -1,8 +1,6 @@
 """The costs of phases: how long each pass through each stage takes.
 
-Known once gradients have been made, and before micro-batches are cloned. They
-are estimates from FLOPs and bytes, or else the measured time of each stage,
-shared out to its phases as the estimates are.
+They are estimates from FLOPs and bytes, or what was measured of the same ops.
 """
 
 from collections.abc import Mapping
@@ -26,21 +24,17 @@ def phase_costs(
   Args:
     passes: Those that ops are part of.
     num_stages: How many stages there are.
-    measured_seconds: The seconds of forward ops and their gradients for a whole
-      batch, by name, if they were measured.
+    measured_seconds: The seconds of ops for a whole batch, by name, if they
+      were measured.
   """
   op_costs = costs_lib.op_costs([*passes])
   seconds = {phase: [0.0] * num_stages for phase in Phase}
-  measured = [0.0] * num_stages
+  measured = measured_seconds or {}
+  is_measured = any(op.name in measured for op in passes)
   for op, (stage, phase) in passes.items():
-    seconds[phase][stage] += op_costs[op].seconds
-    if measured_seconds is not None and phase is Phase.FORWARD:
-      measured[stage] += measured_seconds.get(op.name, 0.0)
-  for stage, total in enumerate(measured):
-    estimated = sum(of_phase[stage] for of_phase in seconds.values())
-    if total and estimated:
-      for of_phase in seconds.values():
-        of_phase[stage] *= total / estimated
+    seconds[phase][stage] += (
+      measured.get(op.name, 0.0) if is_measured else op_costs[op].seconds
+    )
   return Costs(
     tuple(seconds[Phase.FORWARD]),
     tuple(seconds[Phase.BACKWARD]),

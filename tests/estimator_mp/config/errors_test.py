@@ -256,6 +256,7 @@ COSTS = (
   ("cut_off", b'{"sec', "Unterminated string|column 2|'{\"sec'"),
   ("another_thing", b"[]", "measured_costs is []|object|measure them again"),
   ("negative", b'{"seconds": {"a": -1}}', "'a' -1|measure them again"),
+  ("older", b'{"seconds": {"a": 1.0}}', "older|measure them again"),
 )
 
 # Options, and what their errors have to say, parted by "|".
@@ -427,11 +428,11 @@ OTHERS = (
       of_file(option, data),
       f"{option}.json|{said}|upgrade estimator_mp|{fix}",
     )
-    for option, fix in (
-      ("placement", "train or inspect again"),
-      ("measured_costs", "measure them again"),
+    for option, newer, fix in (
+      ("placement", 2, "train or inspect again"),
+      ("measured_costs", 3, "measure them again"),
     )
-    for name, data, said in formats(2)
+    for name, data, said in formats(newer)
   ),
   *(
     (f"costs_{name}", of_file("measured_costs", data), f"costs.json|{said}")

@@ -9,9 +9,9 @@ from estimator_mp import toolbox
 from estimator_mp.cli import user_program
 from estimator_mp.comparison import inspect_model
 from estimator_mp.config import options
-from estimator_mp.placement import profiling
+from estimator_mp.placement import costs
 from tests import tiers
-from tests.estimator_mp import runs
+from tests.estimator_mp import graph_case, runs
 from tests.estimator_mp.models import catalogue, data, networks
 
 import numpy as np
@@ -96,14 +96,13 @@ class MeasureTest(absltest.TestCase):
     ]
     costs = measured(slow, slow_first_model_fn, _input_fn, steps=3)
     self.assertAlmostEqual(costs.seconds["slow"], 0.2)
-    # Itself, and its gradients of the input and of the kernel.
-    self.assertAlmostEqual(costs.seconds["layer_1/MatMul"], 3 * MICROSECOND)
-    # Its op, and its update.
-    self.assertGreater(costs.seconds["layer_1/kernel"], 1.5 * MICROSECOND)
+    gradients = "train/gradients/layer_1/MatMul_grad/MatMul"
+    for name in ("layer_1/MatMul", gradients, f"{gradients}_1"):
+      self.assertAlmostEqual(costs.seconds[name], MICROSECOND)
     path = os.path.join(self.create_tempdir().full_path, "costs.json")
     costs.save(path)
     with open(path, encoding="utf-8") as file:
-      self.assertEqual(json.load(file), {"format": 1, **costs.to_dict()})
+      self.assertEqual(json.load(file), {"format": 2, **costs.to_dict()})
 
     def layers_of_first_stage(config):
       found = inspect_model.inspect_model_fn(
@@ -136,8 +135,10 @@ class MeasureTest(absltest.TestCase):
     costs = measured([{}, {}], model.model_fn, _input_fn, model.params, steps=1)
     loops = [name for name in costs.seconds if name.endswith("/while")]
     self.assertContainsSubset(["rnn_0/while", "rnn_1/while"], loops)
-    slowest = sorted(costs.seconds, key=costs.seconds.__getitem__)[-2:]
-    self.assertCountEqual(slowest, ["rnn_0/while", "rnn_1/while"])
+    slowest = sorted(costs.seconds, key=costs.seconds.__getitem__)[-4:]
+    loops = [f"rnn_{i}/while" for i in range(2)]
+    gradients = [f"gradients/{x}_grad/{x}_grad" for x in loops]
+    self.assertCountEqual(slowest, [*loops, *gradients])
 
   def test_the_turns_of_a_loop_add_up(self):
     def model_fn(features, labels, mode, params):
@@ -177,19 +178,38 @@ class MeasureTest(absltest.TestCase):
     )
 
 
-class OwnersTest(parameterized.TestCase):
-  def test_a_tape_names_the_scope_only(self):
-    total = profiling.Owners(["dense/MatMul", "dense/BiasAdd"]).add_up(
-      {
-        "dense/MatMul": 3.0,
-        "dense/BiasAdd": 1.0,
-        "gradients/dense/MatMul_grad/MatMul": 0.5,
-        "train/gradients_1/dense/BiasAdd_grad/x/y": 0.5,
-        "gradient_tape/dense/MatMul/MatMul_1": 4.0,
-        "gradient_tape/Reshape": 8.0,
-      }
-    )
-    self.assertEqual(total, {"dense/MatMul": 7.5, "dense/BiasAdd": 1.5})
+class GradientsTest(graph_case.GraphCase):
+  def _seconds(self, gradients):
+    """Returns what counts of a layer whose ops take a second each."""
+    x = v1.placeholder(tf.float32, [2, 3], "x")
+    kernel = v1.get_variable("kernel", [3, 4])
+    with tf.GradientTape(persistent=True) as tape:
+      net = tf.nn.relu(tf.matmul(x, kernel, name="product"))
+    (gradient,) = gradients(tape, net, [kernel])
+    v1.train.GradientDescentOptimizer(0.1).apply_gradients([(gradient, kernel)])
+    ops = v1.get_default_graph().get_operations()
+    return costs.seconds_with_gradients(ops, {op.name: 1.0 for op in ops})
+
+  @parameterized.named_parameters(
+    ("tf_gradients", lambda _, y, x: tf.gradients(y, x), 3.0),
+    ("tape", lambda tape, y, x: tape.gradient(y, x), 1.0),
+  )
+  def test_a_layer_has_those_of_its_gradients_and_updates(
+    self, gradients, of_product
+  ):
+    found = self._seconds(gradients)
+    self.assertEqual(found["product"], of_product)
+    self.assertGreater(found["kernel"], 1.0)  # Its op, and its update.
+    self.assertEmpty([x for x in found if "_grad/" in x or "_tape/" in x])
+
+  def test_a_gradient_of_a_gradient_counts_for_the_forward_op(self):
+    x = v1.placeholder(tf.float32, [2, 3], "x")
+    y = tf.tanh(x, name="y")
+    (first,) = tf.gradients(y, x)
+    tf.gradients(tf.square(first, name="square"), x)
+    ops = v1.get_default_graph().get_operations()
+    found = costs.seconds_with_gradients(ops, {op.name: 1.0 for op in ops})
+    self.assertGreater(found["y"], 2.0)
 
 
 class FileTest(parameterized.TestCase):

@@ -24,7 +24,6 @@ class PhaseCostsTest(absltest.TestCase):
     back = self._product(second, w, 1, Phase.BACKWARD)
     self._product(back, w, 0, Phase.BACKWARD)
     self._product(back, w, 0, Phase.WEIGHT)
-    self._first = first.op.name
 
   def _product(self, x, w, stage, phase):
     product = tf.matmul(x, w)
@@ -48,12 +47,18 @@ class PhaseCostsTest(absltest.TestCase):
     expected = costs_lib.transfer_seconds(64 * _WIDTH * 4)
     self.assertEqual(found.sends, (expected,))
 
-  def test_what_was_measured_is_shared_out_as_estimates_are(self):
-    measured = {self._first: 6.0}
+  def test_passes_have_what_was_measured_of_their_ops(self):
+    first, *_, weight = (op.name for op in self._passes)
+    measured = {first: 6.0, weight: 2.0, "an op of no pass": 9.0}
     found = phase_costs.phase_costs(self._passes, 2, measured)
-    self.assertAlmostEqual(found.forward[0], 2)
-    self.assertAlmostEqual(found.backward[0], 2)
-    self.assertAlmostEqual(found.weight[0], 2)
+    self.assertEqual(found.forward, (6.0, 0.0))
+    self.assertEqual(found.backward, (0.0, 0.0))
+    self.assertEqual(found.weight, (2.0, 0.0))
+
+  def test_parts_that_were_not_measured_are_estimated(self):
+    estimated = phase_costs.phase_costs(self._passes, 2)
+    found = phase_costs.phase_costs(self._passes, 2, {"another": 1.0})
+    self.assertEqual(found, estimated)
 
 
 if __name__ == "__main__":
