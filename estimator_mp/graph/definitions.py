@@ -38,6 +38,7 @@ class Definitions:
     self._read: set[str] = set()
     self._numbers: dict[str, int] = {}  # The last ones added to names.
     self._originals: dict[tf.Operation, tf.compat.v1.NodeDef] = {}
+    self._shared: dict[tuple[object, ...], str] = {}
     self._device = ""
     self._for: Any = None
     self.made_for: dict[str, Any] = {}
@@ -95,6 +96,25 @@ class Definitions:
     for key, value in attributes.items():
       node.attr[key].CopyFrom(_attribute(value))
     return self._enter(node, name, inputs, control_inputs)
+
+  def add_once(
+    self, op_type: str, name: str, inputs: Sequence[str], **attributes: Any
+  ) -> str:
+    """Adds an op, unless this has added an equal one, wherever that is.
+
+    Args:
+      op_type: As for `add`, and so are the other arguments.
+      name: As there.
+      inputs: As there.
+      **attributes: As there, but no lists and no `AttrValue`s.
+
+    Returns:
+      The name of its first output.
+    """
+    key = op_type, *inputs, *sorted(attributes.items())
+    if key not in self._shared:
+      self._shared[key] = self.add(op_type, name, inputs, **attributes)
+    return self._shared[key]
 
   def copy(
     self,

@@ -7,6 +7,7 @@ numbers in tensors. Each is made once, on demand; in a loop, it enters that.
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from estimator_mp.analysis.symbolic_shapes import EXAMPLES, SymbolicShapes
 from estimator_mp.capture.examples import Examples
@@ -54,7 +55,7 @@ class SizeTensors:
     self._holder = holder
     # The loop in which ops are being added, and of which part.
     self._here: tuple[Frame, int] | None = None
-    self._tensors: dict[tuple[object, ...], str] = {}
+    self._constants: dict[tuple[object, ...], str] = {}
 
   def number_of(self, size: Size, dtype: tf.DType) -> str:
     """Returns a size of the whole batch as a scalar of any type.
@@ -86,17 +87,8 @@ class SizeTensors:
     """Returns a vector of numbers, and of scalars of int32."""
     if all(isinstance(size, int) for size in sizes):
       return self.constant(tuple(sizes), dtype)
-    key = "pack", tuple(sizes), dtype
-    if key not in self._tensors:
-      self._tensors[key] = self._axis.definitions.add(
-        "Pack",
-        "sizes/shape",
-        [self.scalar(size, dtype) for size in sizes],
-        N=len(sizes),
-        T=dtype,
-        axis=0,
-      )
-    return self._tensors[key]
+    scalars = [self.scalar(size, dtype) for size in sizes]
+    return self._add("Pack", "shape", scalars, N=len(sizes), T=dtype, axis=0)
 
   def scalar(self, size: int | str, dtype: tf.DType) -> str:
     """Returns a number, or a scalar of int32, as a scalar of any type."""
@@ -104,12 +96,7 @@ class SizeTensors:
       return self.constant(size, dtype)
     if dtype == tf.int32:
       return size
-    key = "cast", size, dtype
-    if key not in self._tensors:
-      self._tensors[key] = self._axis.definitions.add(
-        "Cast", "sizes/cast", [size], SrcT=tf.int32, DstT=dtype
-      )
-    return self._tensors[key]
+    return self._add("Cast", "cast", [size], SrcT=tf.int32, DstT=dtype)
 
   def size(self, size: Size, number: int | None) -> int | str:
     """Returns a size: a number, or the name of a scalar of int32.
@@ -154,18 +141,15 @@ class SizeTensors:
     while loops[-1].parent is not None:
       loops.append(loops[-1].parent)
     for loop in reversed(loops):
-      key = "enter", name, loop, number
-      if key not in self._tensors:
-        self._tensors[key] = self._axis.definitions.add(
-          "Enter",
-          "sizes/enter",
-          [name],
-          T=dtype,
-          frame_name=f"{loop.name}/{self._axis.name_of(number)}",
-          is_constant=True,
-          parallel_iterations=loop.iterations,
-        )
-      name = self._tensors[key]
+      name = self._add(
+        "Enter",
+        "enter",
+        [name],
+        T=dtype,
+        frame_name=f"{loop.name}/{self._axis.name_of(number)}",
+        is_constant=True,
+        parallel_iterations=loop.iterations,
+      )
     return name
 
   def binary(self, op_type: str, x: int | str, y: int | str) -> int | str:
@@ -176,13 +160,8 @@ class SizeTensors:
       return x
     if x == (1 if op_type == "Mul" else 0):
       return y
-    key = op_type, x, y
-    if key not in self._tensors:
-      read = [self.scalar(x, tf.int32), self.scalar(y, tf.int32)]
-      self._tensors[key] = self._axis.definitions.add(
-        op_type, f"sizes/{op_type}", read, T=tf.int32
-      )
-    return self._tensors[key]
+    read = [self.scalar(x, tf.int32), self.scalar(y, tf.int32)]
+    return self._add(op_type, op_type, read, T=tf.int32)
 
   def _symbol(self, symbol: str, number: int | None) -> int | str:
     """Returns the value of a symbol."""
@@ -222,68 +201,51 @@ class SizeTensors:
     count, place = len(span), number - span[0]
     if isinstance(total, int):
       return total // count + (place < total % count)
-    key = "examples", number
-    if key not in self._tensors:
-      whole = str(getattr(total, "name", total))
-      # (n + count - 1 - place) // count
-      more = self.binary("AddV2", whole, count - 1 - place)
-      self._tensors[key] = self._axis.definitions.add(
-        "FloorDiv",
-        f"sizes/{self._axis.name_of(number)}",
-        [self.scalar(more, tf.int32), self.constant(count, tf.int32)],
-        T=tf.int32,
-      )
-    return self._tensors[key]
+    whole = str(getattr(total, "name", total))
+    # (n + count - 1 - place) // count
+    more = self.binary("AddV2", whole, count - 1 - place)
+    read = [self.scalar(more, tf.int32), self.constant(count, tf.int32)]
+    return self._add("FloorDiv", self._axis.name_of(number), read, T=tf.int32)
 
   def _measured(self, name: str, dtype: tf.DType, dim: int) -> str:
     """Returns the size of a dimension of a tensor."""
-    key = "shape", name
-    if key not in self._tensors:
-      self._tensors[key] = self._axis.definitions.add(
-        "Shape", "sizes/shape_of", [name], T=dtype, out_type=tf.int32
-      )
-    return self._entry(self._tensors[key], tf.int32, dim)
+    shape = self._add("Shape", "shape_of", [name], T=dtype, out_type=tf.int32)
+    return self._entry(shape, tf.int32, dim)
 
   def _entry(self, vector: str, dtype: tf.DType, index: int) -> str:
     """Returns an entry of a vector."""
-    key = "entry", vector, index
-    if key not in self._tensors:
-      bounds = [self.constant((x,), tf.int32) for x in (index, index + 1, 1)]
-      self._tensors[key] = self._axis.definitions.add(
-        "StridedSlice",
-        "sizes/entry",
-        [vector, *bounds],
-        T=dtype,
-        Index=tf.int32,
-        shrink_axis_mask=1,
-      )
-    return self._tensors[key]
+    bounds = [self.constant((x,), tf.int32) for x in (index, index + 1, 1)]
+    return self._add(
+      "StridedSlice",
+      "entry",
+      [vector, *bounds],
+      T=dtype,
+      Index=tf.int32,
+      shrink_axis_mask=1,
+    )
 
   def _number(self, name: str, dtype: tf.DType) -> str:
     """Returns the only entry of a tensor as a scalar of int32."""
-    key = "number", name
-    if key not in self._tensors:
-      scalar = self._axis.definitions.add(
-        "Reshape",
-        "sizes/number",
-        [name, self.constant((), tf.int32)],
-        T=dtype,
-        Tshape=tf.int32,
-      )
-      if dtype != tf.int32:
-        scalar = self._axis.definitions.add(
-          "Cast", "sizes/number", [scalar], SrcT=dtype, DstT=tf.int32
-        )
-      self._tensors[key] = scalar
-    return self._tensors[key]
+    read = [name, self.constant((), tf.int32)]
+    scalar = self._add("Reshape", "number", read, T=dtype, Tshape=tf.int32)
+    if dtype != tf.int32:
+      scalar = self._add("Cast", "number", [scalar], SrcT=dtype, DstT=tf.int32)
+    return scalar
+
+  def _add(
+    self, op_type: str, name: str, inputs: Sequence[str], **fields: Any
+  ) -> str:
+    """Returns an op that works on sizes; what is equal is made once."""
+    definitions = self._axis.definitions
+    return definitions.add_once(op_type, f"sizes/{name}", inputs, **fields)
 
   def constant(
     self, value: int | tuple[int | str, ...], dtype: tf.DType
   ) -> str:
     """Returns a constant, as it is in the loop here."""
-    key = "constant", value, dtype
-    if key not in self._tensors:
-      self._tensors[key] = self._axis.definitions.constant(
+    key = value, dtype
+    if key not in self._constants:
+      self._constants[key] = self._axis.definitions.constant(
         "sizes/constant", np.array(value, dtype.as_numpy_dtype), dtype
       )
-    return self._bring(self._tensors[key], dtype)
+    return self._bring(self._constants[key], dtype)
