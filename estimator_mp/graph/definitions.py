@@ -6,11 +6,13 @@ which is many times as fast as to make them one by one in Python.
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from compat.private import graph_edits
 from estimator_mp.graph import traversal
+from estimator_mp.graph.snippets import Snippet
 
 import tensorflow as tf
 
@@ -143,6 +145,42 @@ class Definitions:
     for key, value in (attributes or {}).items():
       node.attr[key].CopyFrom(_attribute(value))
     return self._enter(node, name, inputs, control_inputs)
+
+  def add_snippet(
+    self,
+    snippet: Snippet,
+    scope: str,
+    inputs: Sequence[str],
+    on_part: Callable[[int], AbstractContextManager[None]],
+  ) -> Any:
+    """Adds the ops of a snippet.
+
+    Args:
+      snippet: The ops.
+      scope: The beginning of their names.
+      inputs: The tensors that they read, by name.
+      on_part: A context in which ops are added on the device of a part.
+
+    Returns:
+      The results of the snippet's function, by name.
+    """
+    tensors = dict(zip(snippet.inputs, inputs, strict=True))
+
+    def named(name: str) -> str:
+      op, _, index = name.partition(":")
+      return tensors.get(op) or f"{ops[op]}:{index or 0}"
+
+    ops: dict[str, str] = {}
+    for node, part in zip(snippet.nodes, snippet.parts, strict=True):
+      copy = tf.compat.v1.NodeDef()
+      copy.CopyFrom(node)
+      reads = [named(x) for x in node.input if x[0] != "^"]
+      waits = [ops[x[1:]] for x in node.input if x[0] == "^"]
+      with on_part(part):
+        output = self._enter(copy, f"{scope}/{node.name}", reads, waits)
+      ops[node.name] = op_name(output)
+    results = [named(x) for x in snippet.outputs]
+    return tf.nest.pack_sequence_as(snippet.structure, results)
 
   def original(self, op: tf.Operation) -> tf.compat.v1.NodeDef:
     """Returns the definition of an op of the graph, which is read once.

@@ -2,18 +2,29 @@
 
 A batch normalization of the whole batch is one: its parts add up their sums,
 then each normalizes its images by the mean and the variance of all.
+
+Each is a function in TensorFlow of the inputs of all parts, of which
+`graph.snippets` makes definitions.
 """
 
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
-from estimator_mp.graph.definitions import Definitions, op_name
+from estimator_mp.graph import snippets
+from estimator_mp.graph.definitions import Definitions
+from estimator_mp.graph.snippets import each
 from estimator_mp.sizes import polynomials
 from estimator_mp.sizes.polynomials import Size
 
 import tensorflow as tf
+
+# For each part, the tensor that it reads in place of each input, or makes.
+Parts: TypeAlias = Sequence[Sequence[tf.Tensor]]
+
+_NORMS = {"FusedBatchNorm": 0, "FusedBatchNormGrad": 1}
+_COUNTED = ("ArgMax", "ArgMin", "SparseSoftmaxCrossEntropyWithLogits")
 
 
 class Slices(Protocol):
@@ -47,472 +58,272 @@ def make(
   Returns:
     The outputs of each part.
   """
-  with slices.on(op, 0):
-    return _MAKERS[op.type](op, reads, slices)
+  inputs = [name for read in reads for name in read]
+  dtypes = [x.dtype for x in op.inputs] * len(reads)
+  sizes = slices.sizes_of_parts(op) if op.type in _COUNTED else ()
+  kind = op.type.removesuffix("V2").removesuffix("V3")
+  if kind in _NORMS:
+    images = op.inputs[_NORMS[kind]]
+    shape = slices.shape(images)
+    count = polynomials.product(shape[i] for i in _axes(op, images))
+    with slices.on(op, 0):
+      inputs.append(slices.number_of(count, tf.float32))
+    dtypes.append(tf.float32)
+
+  def parts_of(*tensors: tf.Tensor) -> Parts:
+    width = len(op.inputs)
+    starts = range(0, width * len(reads), width)
+    parts = [tensors[start : start + width] for start in starts]
+    measure = tensors[-1] if kind in _NORMS else sizes
+    return _MAKERS[kind](op, parts, measure)
+
+  key = _attributes(op), len(reads), tuple(sizes)
+  snippet = snippets.trace(parts_of, dtypes, key)
+  made: list[list[str]] = slices.definitions.add_snippet(
+    snippet,
+    f"exchange/{op.name}",
+    inputs,
+    functools.partial(slices.on, op),
+  )
+  return made
 
 
-class _Ops:
-  """Ops of one type of numbers, in a scope of names."""
-
-  def __init__(self, definitions: Definitions, scope: str, dtype: tf.DType):
-    self._definitions = definitions
-    self._scope = scope
-    self._dtype = dtype
-
-  def __call__(self, op_type: str, *inputs: str) -> str:
-    """Makes an op of tensors of one type."""
-    fields: dict[str, Any] = {"N": len(inputs)} if op_type == "AddN" else {}
-    name = f"{self._scope}/{op_type}"
-    return self._definitions.add(op_type, name, inputs, T=self._dtype, **fields)
-
-  def add_n(self, terms: Sequence[str]) -> str:
-    """Makes a sum of terms, if there are several."""
-    return terms[0] if len(terms) == 1 else self("AddN", *terms)
-
-  def constant(self, value: object, dtype: tf.DType | None = None) -> str:
-    """Makes a constant."""
-    name = f"{self._scope}/constant"
-    return self._definitions.constant(name, value, dtype or self._dtype)
-
-  def cast(self, tensor: str, before: tf.DType, after: tf.DType) -> str:
-    """Makes a cast, if it is one."""
-    if before == after:
-      return tensor
-    name = f"{self._scope}/cast"
-    return self._definitions.add(
-      "Cast", name, [tensor], SrcT=before, DstT=after
-    )
-
-  def sum_over(self, tensor: str, axes: Sequence[int]) -> str:
-    """Makes a sum over dimensions."""
-    name, over = f"{self._scope}/sum", self.constant([*axes], tf.int32)
-    return self._definitions.add(
-      "Sum", name, [tensor, over], T=self._dtype, Tidx=tf.int32
-    )
-
-  def reshape(self, tensor: str, shape: Sequence[int]) -> str:
-    """Makes a tensor of a shape that is known."""
-    name, sizes = f"{self._scope}/reshape", self.constant([*shape], tf.int32)
-    return self._definitions.add(
-      "Reshape", name, [tensor, sizes], T=self._dtype, Tshape=tf.int32
-    )
+def _attributes(op: tf.Operation) -> tuple[object, ...]:
+  """Returns all of an op that a function reads, for comparisons."""
+  values = [op.node_def.attr[x.name] for x in op.op_def.attr]
+  texts = [x.SerializeToString(deterministic=True) for x in values]
+  name = op.name if op.type.startswith("Sparse") else ""  # For an error.
+  ranks = [x.shape.rank for x in op.inputs]
+  return op.type, name, *texts, *ranks
 
 
-class _Parts:
-  """The parts of an op, each on its device."""
-
-  def __init__(self, op: tf.Operation, slices: Slices):
-    self._on = functools.partial(slices.on, op)
-
-  def each(
-    self, function: Callable[..., str], *parts: Sequence[str]
-  ) -> list[str]:
-    """Returns the result of a function for each part, on its device."""
-    outputs = []
-    for number, read in enumerate(zip(*parts, strict=True)):
-      with self._on(number):
-        outputs.append(function(*read))
-    return outputs
+def _axes(op: tf.Operation, images: tf.Tensor) -> list[int]:
+  """Returns the dimensions of images that are none of channels."""
+  is_first = op.get_attr("data_format").startswith(b"NC")
+  channels = 1 if is_first else images.shape.rank - 1
+  return [i for i in range(images.shape.rank) if i != channels]
 
 
-class _Norm(_Parts):
+class _Norm:
   """The ops that a batch normalization and its gradient have in common."""
 
-  def __init__(self, op: tf.Operation, images: tf.Tensor, slices: Slices):
-    self._channels = (
-      1
-      if op.get_attr("data_format").startswith(b"NC")
-      else images.shape.rank - 1
-    )
-    super().__init__(op, slices)
-    self.axes = [i for i in range(images.shape.rank) if i != self._channels]
-    self.dtype = images.dtype
-    self.ops = _Ops(slices.definitions, f"exchange/{op.name}", tf.float32)
-    shape = slices.shape(images)
-    self.count = slices.number_of(
-      polynomials.product(shape[i] for i in self.axes), tf.float32
-    )
-    self.epsilon = self.ops.constant(op.get_attr("epsilon"))
+  def __init__(self, op: tf.Operation, images: tf.Tensor, count: tf.Tensor):
+    self._dtype = images.dtype
+    self._axes = _axes(op, images)
+    self._shape = [
+      1 if i in self._axes else -1 for i in range(images.shape.rank)
+    ]
+    self.count = count
 
-  def per_channel(self, vector: str) -> str:
+  def per_channel(self, vector: tf.Tensor) -> tf.Tensor:
     """Returns a vector that is broadcast along channels."""
-    shape = [1] * (len(self.axes) + 1)
-    shape[self._channels] = -1
-    return self.ops.reshape(vector, shape)
+    return tf.reshape(vector, self._shape)
 
-  def widened(self, images: Sequence[str]) -> list[str]:
-    """Returns images in float32."""
-    return self.each(lambda x: self.ops.cast(x, self.dtype, tf.float32), images)
-
-  def total(self, images: Sequence[str]) -> str:
+  def total(self, images: Sequence[tf.Tensor]) -> tf.Tensor:
     """Returns the sum over all images, of each channel."""
-    sums = self.each(lambda x: self.ops.sum_over(x, self.axes), images)
-    return self.ops.add_n(sums)
+    return _add_n(each(lambda x: tf.reduce_sum(x, self._axes), images))
 
-  def mean(self, images: Sequence[str]) -> str:
+  def mean(self, images: Sequence[tf.Tensor]) -> tf.Tensor:
     """Returns the mean over all images, of each channel."""
-    return self.ops("RealDiv", self.total(images), self.count)
+    return self.total(images) / self.count
 
-  def inverse_deviation(self, variance: str) -> str:
-    """Returns one over the standard deviation."""
-    return self.ops("Rsqrt", self.ops("AddV2", variance, self.epsilon))
-
-  def narrowed(self, images: str) -> str:
+  def narrowed(self, images: tf.Tensor) -> tf.Tensor:
     """Returns images in their own type."""
-    return self.ops.cast(images, tf.float32, self.dtype)
+    return tf.cast(images, self._dtype)
 
 
-def _batch_norm(
-  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
-) -> list[list[str]]:
+def _add_n(terms: Sequence[tf.Tensor]) -> tf.Tensor:
+  return terms[0] if len(terms) == 1 else tf.add_n(terms)
+
+
+def _widened(parts: Parts, index: int) -> list[tf.Tensor]:
+  return each(lambda x: tf.cast(x, tf.float32), [x[index] for x in parts])
+
+
+def _batch_norm(op: tf.Operation, parts: Parts, count: tf.Tensor) -> Parts:
   """Normalizes by the moments of all images (Ioffe and Szegedy, 2015)."""
-  norm = _Norm(op, op.inputs[0], slices)
-  ops = norm.ops
-  images = norm.widened([x[0] for x in reads])
-  _, scale, offset, old_mean, old_variance = reads[0]
+  norm = _Norm(op, op.inputs[0], count)
+  images = _widened(parts, 0)
+  _, scale, offset, old_mean, old_variance = parts[0]
   mean = norm.mean(images)
   center = norm.per_channel(mean)
-  squares = norm.each(lambda x: ops("SquaredDifference", x, center), images)
-  variance = norm.mean(squares)
-  factor = norm.per_channel(ops("Mul", scale, norm.inverse_deviation(variance)))
+  variance = norm.mean(
+    each(lambda x: tf.math.squared_difference(x, center), images)
+  )
+  deviation = tf.math.rsqrt(variance + op.get_attr("epsilon"))
+  factor = norm.per_channel(scale * deviation)
   shift = norm.per_channel(offset)
-  one = ops.constant(1.0)
   # Running averages have the variance of a sample.
-  divisor = ops("Maximum", ops("Sub", norm.count, one), one)
-  of_sample = ops("RealDiv", ops("Mul", variance, norm.count), divisor)
+  of_sample = variance * count / tf.maximum(count - 1.0, 1.0)
   new_mean, new_variance = mean, of_sample
   if (
     "exponential_avg_factor" in op.node_def.attr
     and op.get_attr("exponential_avg_factor") != 1
   ):
     share = op.get_attr("exponential_avg_factor")
-    new_mean, new_variance = (
-      ops(
-        "AddV2",
-        ops("Mul", old, ops.constant(1 - share)),
-        ops("Mul", new, ops.constant(share)),
-      )
-      for old, new in ((old_mean, mean), (old_variance, of_sample))
-    )
-  reserved = [ops.constant([])] * (len(op.outputs) - 5)
+    new_mean = old_mean * (1 - share) + mean * share
+    new_variance = old_variance * (1 - share) + of_sample * share
+  reserved = [tf.constant([], tf.float32)] * (len(op.outputs) - 5)
   vectors = [new_mean, new_variance, mean, variance, *reserved]
-  normalized = norm.each(
-    lambda x: norm.narrowed(
-      ops("AddV2", ops("Mul", ops("Sub", x, center), factor), shift)
-    ),
-    images,
+  normalized = each(
+    lambda x: norm.narrowed((x - center) * factor + shift), images
   )
   return [[x, *vectors] for x in normalized]
 
 
-def _batch_norm_grad(
-  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
-) -> list[list[str]]:
+def _batch_norm_grad(op: tf.Operation, parts: Parts, count: tf.Tensor) -> Parts:
   """The gradient of that: moments depend on all images, too."""
-  norm = _Norm(op, op.inputs[1], slices)
-  ops = norm.ops
-  gradients = norm.widened([x[0] for x in reads])
-  images = norm.widened([x[1] for x in reads])
-  scale, mean, variance = reads[0][2:5]
-  deviation = norm.inverse_deviation(variance)
-  center = norm.per_channel(mean)
-  inverse = norm.per_channel(deviation)
-  normalized = norm.each(
-    lambda x: ops("Mul", ops("Sub", x, center), inverse), images
-  )
+  norm = _Norm(op, op.inputs[1], count)
+  gradients, images = _widened(parts, 0), _widened(parts, 1)
+  scale, mean, variance = parts[0][2:5]
+  deviation = tf.math.rsqrt(variance + op.get_attr("epsilon"))
+  center, inverse = norm.per_channel(mean), norm.per_channel(deviation)
+  normalized = each(lambda x: (x - center) * inverse, images)
   of_offset = norm.total(gradients)
-  products = norm.each(lambda x, y: ops("Mul", x, y), gradients, normalized)
-  of_scale = norm.total(products)
-  mean_gradient = norm.per_channel(ops("RealDiv", of_offset, norm.count))
-  slope = norm.per_channel(ops("RealDiv", of_scale, norm.count))
-  factor = norm.per_channel(ops("Mul", scale, deviation))
-  nothing = ops.constant([])
-  of_images = norm.each(
-    lambda dy, x: norm.narrowed(
-      ops(
-        "Mul",
-        ops("Sub", ops("Sub", dy, mean_gradient), ops("Mul", x, slope)),
-        factor,
-      )
-    ),
+  of_scale = norm.total(each(tf.multiply, gradients, normalized))
+  mean_gradient = norm.per_channel(of_offset / count)
+  slope = norm.per_channel(of_scale / count)
+  factor = norm.per_channel(scale * deviation)
+  nothing = tf.constant([], tf.float32)
+  of_images = each(
+    lambda dy, x: norm.narrowed((dy - mean_gradient - x * slope) * factor),
     gradients,
     normalized,
   )
   return [[x, of_scale, of_offset, nothing, nothing] for x in of_images]
 
 
-class _Classes(_Parts):
+class _Classes:
   """The logits of an op that compares classes, each part of which has some.
 
   Half floats are computed with in float32. Logits of a part may all be minus
   infinity, as masked ones are: the finite minimum is its largest one then.
   """
 
-  def __init__(self, op: tf.Operation, logits: Sequence[str], slices: Slices):
-    super().__init__(op, slices)
-    self._outer = op.inputs[0].dtype
-    self._dtype = tf.float64 if self._outer == tf.float64 else tf.float32
-    self._scope = f"exchange/{op.name}"
-    self._definitions = slices.definitions
-    self.ops = _Ops(self._definitions, self._scope, self._dtype)
-    self._last = self.ops.constant([-1], tf.int32)
-    logits = self.widened(logits)
-    most = self.each(self._most, logits)
-    self._shifted = self.each(lambda x, y: self.ops("Sub", x, y), logits, most)
-    self._powers = self.each(lambda x: self.ops("Exp", x), self._shifted)
-    sums = self.each(lambda x: self._over("Sum", x), self._powers)
-    most_of_all = most[0]
-    for other in most[1:]:
-      most_of_all = self.ops("Maximum", most_of_all, other)
-    self._gaps = [self.ops("Sub", x, most_of_all) for x in most]
-    self._total = self.ops.add_n(
-      [
-        self.ops("Mul", x, self.ops("Exp", gap))
-        for x, gap in zip(sums, self._gaps, strict=True)
-      ]
+  def __init__(self, parts: Parts):
+    self._outer = parts[0][0].dtype
+    self.dtype = tf.float64 if self._outer == tf.float64 else tf.float32
+    logits = self.widened([x[0] for x in parts])
+    most = each(
+      lambda x: tf.maximum(tf.reduce_max(x, -1, keepdims=True), self.dtype.min),
+      logits,
     )
+    self._shifted = each(tf.subtract, logits, most)
+    self._powers = each(tf.exp, self._shifted)
+    sums = each(lambda x: tf.reduce_sum(x, -1, keepdims=True), self._powers)
+    most_of_all = functools.reduce(tf.maximum, most)
+    self._gaps = [x - most_of_all for x in most]
+    terms = zip(sums, self._gaps, strict=True)
+    self._total = _add_n([x * tf.exp(gap) for x, gap in terms])
 
-  def _most(self, logits: str) -> str:
-    """Returns the largest logits of a part, none of which is infinite."""
-    least = self.ops.constant(self._dtype.min)
-    return self.ops("Maximum", self._over("Max", logits), least)
-
-  def widened(self, parts: Sequence[str]) -> list[str]:
+  def widened(self, parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Returns parts in the type that is computed with."""
-    return self.each(
-      lambda x: self.ops.cast(x, self._outer, self._dtype), parts
-    )
+    return each(lambda x: tf.cast(x, self.dtype), parts)
 
-  def narrowed(self, parts: Sequence[str]) -> list[str]:
+  def narrowed(self, parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Returns parts in the type of the op."""
-    return self.each(
-      lambda x: self.ops.cast(x, self._dtype, self._outer), parts
-    )
+    return each(lambda x: tf.cast(x, self._outer), parts)
 
-  def sum(self, parts: Sequence[str]) -> str:
-    """Returns the sum over all classes, which stay as a dimension of one."""
-    return self.ops.add_n(self.each(lambda x: self._over("Sum", x), parts))
-
-  def without_classes(self, tensor: str) -> str:
-    """Returns the result of `sum` without that dimension."""
-    return self._definitions.add(
-      "Squeeze",
-      f"{self._scope}/Squeeze",
-      [tensor],
-      T=self._dtype,
-      squeeze_dims=tf.compat.v1.AttrValue(
-        list=tf.compat.v1.AttrValue.ListValue(i=[-1])
-      ),
-    )
-
-  def probabilities(self) -> list[str]:
+  def probabilities(self) -> list[tf.Tensor]:
     """Returns the softmax."""
-    shares = [
-      self.ops("RealDiv", self.ops("Exp", gap), self._total)
-      for gap in self._gaps
-    ]
-    return self.each(lambda x, y: self.ops("Mul", x, y), self._powers, shares)
+    shares = [tf.exp(gap) / self._total for gap in self._gaps]
+    return each(tf.multiply, self._powers, shares)
 
-  def logs(self) -> list[str]:
+  def logs(self) -> list[tf.Tensor]:
     """Returns the logarithm of the softmax."""
-    log = self.ops("Log", self._total)
-    above = [self.ops("Sub", log, gap) for gap in self._gaps]
-    return self.each(lambda x, y: self.ops("Sub", x, y), self._shifted, above)
+    log = tf.math.log(self._total)
+    above = [log - gap for gap in self._gaps]
+    return each(tf.subtract, self._shifted, above)
 
-  def loss(self, labels: Sequence[str]) -> list[list[str]]:
+  def loss(self, labels: Sequence[tf.Tensor]) -> Parts:
     """Returns cross entropies, and their gradients.
 
     Args:
       labels: The probability of each class.
     """
-    terms = self.each(
-      lambda x, y: self.ops("MulNoNan", self.ops("Neg", x), y),
+    sums = each(
+      lambda x, y: tf.reduce_sum(
+        tf.math.multiply_no_nan(-x, y), -1, keepdims=True
+      ),
       self.logs(),
       labels,
     )
-    loss = self.without_classes(self.sum(terms))
-    back = self.each(
-      lambda x, y: self.ops("Sub", x, y), self.probabilities(), labels
-    )
-    loss = self.ops.cast(loss, self._dtype, self._outer)
+    loss = tf.cast(tf.squeeze(_add_n(sums), -1), self._outer)
+    back = each(tf.subtract, self.probabilities(), labels)
     return [[loss, x] for x in self.narrowed(back)]
 
-  def one_hot(
-    self, op: tf.Operation, labels: str, sizes: Sequence[int]
-  ) -> list[str]:
-    """Returns the probabilities of classes that labels are the numbers of."""
-    dtype, parts, begin = op.inputs[1].dtype, [], 0
-    of_labels = _Ops(self._definitions, self._scope, dtype)
-    for number, size in enumerate(sizes):
-      with self._on(number):
-        local = labels
-        if begin:
-          local = of_labels("Sub", labels, of_labels.constant(begin))
-        parts.append(
-          self._definitions.add(
-            "OneHot",
-            f"{self._scope}/OneHot",
-            [
-              local,
-              self.ops.constant(size, tf.int32),
-              self.ops.constant(1),
-              self.ops.constant(0),
-            ],
-            T=self._dtype,
-            TI=dtype,
-            axis=-1,
-          )
-        )
-      begin += size
-    return parts
 
-  def checked(self, op: tf.Operation, labels: str, count: int) -> str:
-    """Returns labels, if all are numbers of classes."""
-    dtype = op.inputs[1].dtype
-    ops = _Ops(self._definitions, self._scope, dtype)
-    add = self._definitions.add
-    is_class = add(
-      "LogicalAnd",
-      f"{self._scope}/is_class",
-      [
-        add(
-          "GreaterEqual",
-          f"{self._scope}/least",
-          [labels, ops.constant(0)],
-          T=dtype,
-        ),
-        add(
-          "Less", f"{self._scope}/most", [labels, ops.constant(count)], T=dtype
-        ),
-      ],
-    )
-    are_classes = add(
-      "All",
-      f"{self._scope}/are_classes",
-      [is_class, ops.constant([0], tf.int32)],
-      Tidx=tf.int32,
-      keep_dims=False,
-    )
-    text = self._definitions.constant(
-      f"{self._scope}/text",
-      f"{op.name} has a label that is the number of no class: use 0 to "
-      f"{count - 1}, for {count} classes",
-      tf.string,
-    )
-    check = add(
-      "Assert", f"{self._scope}/check", [are_classes, text], T=[tf.string]
-    )
-    return add(
-      "Identity",
-      f"{self._scope}/labels",
-      [labels],
-      [op_name(check)],
-      T=dtype,
-    )
-
-  def _over(self, op_type: str, tensor: str) -> str:
-    return self._definitions.add(
-      op_type,
-      f"{self._scope}/{op_type}",
-      [tensor, self._last],
-      T=self._dtype,
-      Tidx=tf.int32,
-      keep_dims=True,
-    )
-
-
-def _softmax(
-  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
-) -> list[list[str]]:
+def _softmax(op: tf.Operation, parts: Parts, sizes: Sequence[int]) -> Parts:
   """Each part sends its maximum, and the sum of powers below that."""
-  classes = _Classes(op, [x[0] for x in reads], slices)
+  classes = _Classes(parts)
   return [[x] for x in classes.narrowed(classes.probabilities())]
 
 
-def _log_softmax(
-  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
-) -> list[list[str]]:
+def _log_softmax(op: tf.Operation, parts: Parts, sizes: Sequence[int]) -> Parts:
   """The same, and of that the logarithm."""
-  classes = _Classes(op, [x[0] for x in reads], slices)
+  classes = _Classes(parts)
   return [[x] for x in classes.narrowed(classes.logs())]
 
 
 def _cross_entropy(
-  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
-) -> list[list[str]]:
+  op: tf.Operation, parts: Parts, sizes: Sequence[int]
+) -> Parts:
   """With Megatron-LM's three numbers a row that each part sends."""
-  classes = _Classes(op, [x[0] for x in reads], slices)
-  return classes.loss(classes.widened([x[1] for x in reads]))
+  classes = _Classes(parts)
+  return classes.loss(classes.widened([x[1] for x in parts]))
 
 
 def _sparse_cross_entropy(
-  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
-) -> list[list[str]]:
+  op: tf.Operation, parts: Parts, sizes: Sequence[int]
+) -> Parts:
   """Of labels."""
-  classes = _Classes(op, [x[0] for x in reads], slices)
-  sizes = slices.sizes_of_parts(op)
-  labels = classes.checked(op, reads[0][1], sum(sizes))
-  return classes.loss(classes.one_hot(op, labels, sizes))
+  classes, labels, count = _Classes(parts), parts[0][1], sum(sizes)
+  check = tf.raw_ops.Assert(
+    condition=tf.reduce_all((labels >= 0) & (labels < count), [0]),
+    data=[
+      f"{op.name} has a label that is the number of no class: use 0 to "
+      f"{count - 1}, for {count} classes"
+    ],
+  )
+  with tf.control_dependencies([check]):
+    labels = tf.identity(labels)
+  of_parts, begin = [], 0
+  for number, size in enumerate(sizes):
+    with snippets.on_part(number):
+      local = labels - begin if begin else labels
+      of_parts.append(tf.one_hot(local, size, axis=-1, dtype=classes.dtype))
+    begin += size
+  return classes.loss(of_parts)
 
 
 def _place_of_extreme(
-  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
-) -> list[list[str]]:
+  op: tf.Operation, parts: Parts, sizes: Sequence[int]
+) -> Parts:
   """The first part whose extreme entry no other one exceeds has the place."""
-  values, dtype = op.inputs[0].dtype, op.outputs[0].dtype
-  add, scope = slices.definitions.add, f"exchange/{op.name}"
-  ops = _Ops(slices.definitions, scope, dtype)
   largest = op.type == "ArgMax"
-  exceeds = "Greater" if largest else "Less"
-  extremes: list[tuple[str, str]] = []
-  begin = 0
-  for number, ((part, dim), size) in enumerate(
-    zip(reads, slices.sizes_of_parts(op), strict=True)
-  ):
-    with slices.on(op, number):
-      of_axis = op.inputs[1].dtype
-      place = add(
-        op.type,
-        f"{scope}/place",
-        [part, dim],
-        T=values,
-        Tidx=of_axis,
-        output_type=dtype,
-      )
-      if begin:
-        place = ops("AddV2", place, ops.constant(begin))
-      extreme = add(
-        "Max" if largest else "Min",
-        f"{scope}/extreme",
-        [part, dim],
-        T=values,
-        Tidx=of_axis,
-        keep_dims=False,
-      )
-    extremes.append((place, extreme))
+  find = tf.raw_ops.ArgMax if largest else tf.raw_ops.ArgMin
+  reduce = tf.raw_ops.Max if largest else tf.raw_ops.Min
+  exceeds = tf.greater if largest else tf.less
+  dtype = op.outputs[0].dtype
+  extremes, begin = [], 0
+  for number, ((part, dim), size) in enumerate(zip(parts, sizes, strict=True)):
+    with snippets.on_part(number):
+      place = find(input=part, dimension=dim, output_type=dtype)
+      place = place + begin if begin else place
+      extremes.append((place, reduce(input=part, axis=dim)))
     begin += size
   best, extreme = extremes[0]
   for place, value in extremes[1:]:
-    test = add(exceeds, f"{scope}/{exceeds}", [value, extreme], T=values)
-    best = ops("SelectV2", test, place, best)
-    extreme = add(
-      "SelectV2", f"{scope}/extreme", [test, value, extreme], T=values
-    )
-  return [[best] for _ in reads]
+    test = exceeds(value, extreme)
+    best, extreme = tf.where(test, place, best), tf.where(test, value, extreme)
+  return [[best] for _ in parts]
 
 
-_MAKERS: dict[
-  str,
-  Callable[[tf.Operation, Sequence[Sequence[str]], Slices], list[list[str]]],
-] = {
+_MAKERS: dict[str, Callable[..., Parts]] = {
   "ArgMax": _place_of_extreme,
   "ArgMin": _place_of_extreme,
   "FusedBatchNorm": _batch_norm,
-  "FusedBatchNormV2": _batch_norm,
-  "FusedBatchNormV3": _batch_norm,
   "FusedBatchNormGrad": _batch_norm_grad,
-  "FusedBatchNormGradV2": _batch_norm_grad,
-  "FusedBatchNormGradV3": _batch_norm_grad,
   "LogSoftmax": _log_softmax,
   "Softmax": _softmax,
   "SoftmaxCrossEntropyWithLogits": _cross_entropy,
