@@ -13,7 +13,8 @@ executed in parts, unless somebody fetches it by its name.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 from compat.private import graph_edits
 from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
 from estimator_mp.capture.examples import UNCHECKED, Examples
-from estimator_mp.graph import control_flow, op_types, random_ops
+from estimator_mp.graph import control_flow, op_types, random_ops, snippets
 from estimator_mp.graph import frames as frames_lib
 from estimator_mp.graph.definitions import Definitions, op_name
 from estimator_mp.graph.frames import Frames
@@ -43,16 +44,10 @@ from estimator_mp.propagate.layouts import (
 from estimator_mp.sizes import polynomials, values
 from estimator_mp.sizes.polynomials import Size
 
-import numpy as np
 import tensorflow as tf
 
 # Attributes by which ops have a loop, or a state, of their own.
 _NAMES_OF_STATES = frozenset(["frame_name", "stack_name", "tensor_array_name"])
-
-_OTHER_ROWS = (
-  "{} gathers rows of other examples than its own, which slices of the batch "
-  "do not have; leave num_micro_batches and the data axis out"
-)
 
 
 class Instantiation:
@@ -491,34 +486,33 @@ class Instantiation:
   ) -> None:
     """Makes an update of rows, or a sum of them: each part does its own."""
     index, partition = owned
-    dtype = op.inputs[index].dtype
     rule = self._shapes.rule(op)
     assert rule is not None
+    of_rows = [index]
+    if not op.outputs:
+      of_rows += [
+        i
+        for i, _ in enumerate(op.inputs)
+        if i != index and "Entries" in rule.labels(i)
+      ]
     names: list[str] = []
     outputs: list[str] = []
-    sizes = [x for x in partition.parts if isinstance(x, int)]
     for number, read in enumerate(reads):
       inputs = [*read]
-      name = f"{self._axis.name_of(number)}/{op.name}"
-      owners = owned_rows.Owners(self.definitions, f"{name}/own")
-      find = owners.owned_cyclic if partition.is_cyclic else owners.owned
-      if op.outputs:
-        with self._axis.on(op, number):
-          rows = find(inputs[index], number, sizes, dtype)
-          inputs[index] = owners.or_none(rows, dtype)
-          copy = self._copy(op, inputs, number)
-          outputs.append(copy)
-      else:
-        with self._axis.on(op, 0):  # Where all rows are: nothing else is sent.
-          rows = find(inputs[index], number, sizes, dtype)
-          numbers = owners.numbers(rows)
-          inputs[index] = rows.places
-          for i, x in enumerate(op.inputs):
-            if "Entries" in rule.labels(i):
-              inputs[i] = owners.taken(numbers, inputs[i], x.dtype)
-        with self._axis.on(op, number):
-          copy = self._copy(op, inputs, number)
+      results = self._add_snippet(
+        owned_rows.or_none if op.outputs else owned_rows.taken,
+        (number, partition),
+        [(inputs[i], op.inputs[i].dtype) for i in of_rows],
+        # An update is cut where all rows are: nothing else is sent.
+        (op, number if op.outputs else 0),
+        f"{self._axis.name_of(number)}/{op.name}/own",
+      )
+      for i, x in zip(of_rows, tf.nest.flatten(results), strict=True):
+        inputs[i] = x
+      with self._axis.on(op, number):
+        copy = self._copy(op, inputs, number)
       names.append(op_name(copy))
+      outputs += [copy] if op.outputs else []
     self._copies[op] = names
     self._outputs[op] = [[x] for x in outputs] or [[] for _ in names]
 
@@ -539,30 +533,31 @@ class Instantiation:
     for before in self._axis.numbers[:number]:
       size = self._sizes.size(partition.size_of(before), before)
       begin = self._sizes.binary("AddV2", begin, size)
-    end = self._sizes.size(partition.size_of(number), number)
-    name = f"{self._axis.name_of(number)}/{op.name}/places"
-
-    def add(op_type: str, *read: str, **fields: Any) -> str:
-      return self.definitions.add(op_type, name, read, **fields)
-
-    local = places
-    if number:
-      local = add("Sub", places, self._sizes.scalar(begin, dtype), T=dtype)
-    zero, last = (self._sizes.scalar(x, dtype) for x in (0, end))
-    is_local = add(
-      "LogicalAnd",
-      add("GreaterEqual", local, zero, T=dtype),
-      add("Less", local, last, T=dtype),
+    count = self._sizes.size(partition.size_of(number), number)
+    sizes = [self._sizes.scalar(x, dtype) for x in (begin, count)]
+    result: str = self._add_snippet(
+      _local_places,
+      (op.name,),
+      [(x, dtype) for x in (places, *sizes)],
+      (op, number),
+      f"{self._axis.name_of(number)}/{op.name}/places",
     )
-    rank = len(self.shape(op.inputs[index]))
-    axes = self._sizes.constant(tuple(range(rank)), tf.int32)
-    all_local = add("All", is_local, axes, keep_dims=False, Tidx=tf.int32)
-    text = self.definitions.constant(
-      f"{name}/text", np.array(_OTHER_ROWS.format(op.name)), tf.string
-    )
-    check = add("Assert", all_local, text, T=[tf.string])
-    return self.definitions.add(
-      "Identity", name, [local], [op_name(check)], T=dtype
+    return result
+
+  def _add_snippet(
+    self,
+    function: Callable[..., Any],
+    arguments: Sequence[Hashable],
+    inputs: Sequence[tuple[str, tf.DType]],
+    place: tuple[tf.Operation, int],
+    scope: str,
+  ) -> Any:
+    """Returns the results of a function in TensorFlow, made for a slice."""
+    names, dtypes = zip(*inputs, strict=True)
+    called = functools.partial(function, *arguments)
+    snippet = snippets.trace(called, dtypes, (function, *arguments))
+    return self.definitions.add_snippet(
+      snippet, scope, names, lambda _: self._axis.on(*place)
     )
 
   def _waits(self, op: tf.Operation, number: int) -> list[str]:
@@ -705,3 +700,20 @@ class Instantiation:
     waits += [self._awaited(x, 0) for x in self._awaited_by_sizes(op)]
     if waits != [x.name for x in op.control_inputs]:
       self.waits[op] = waits
+
+
+def _local_places(
+  name: str, places: tf.Tensor, begin: tf.Tensor, count: tf.Tensor
+) -> tf.Tensor:
+  """Returns places that are counted from those of a slice, if they are its."""
+  local = places - begin
+  is_local = (local >= 0) & (local < count)
+  check = tf.raw_ops.Assert(
+    condition=tf.reduce_all(tf.reshape(is_local, [-1]), [0]),
+    data=[
+      f"{name} gathers rows of other examples than its own, which slices of the"
+      " batch do not have; leave num_micro_batches and the data axis out"
+    ],
+  )
+  with tf.control_dependencies([check]):
+    return tf.identity(local)
