@@ -197,13 +197,13 @@ def plan_stages(
     itertools.takewhile(lambda op: not graph_reads.is_of_gradient(op), ops)
   )
   forward = [op for op in ops if op in leading]
-  rest = [op for op in ops if op not in leading]
+  others = [op for op in ops if op not in leading]
   groups = colocation.ColocationGroups()
   groups.add(forward)
   stages = plan_forward(forward, targets, groups, config, mesh, purpose, ops)
-  groups.add(rest)
-  stages |= _marked(rest, mesh)
-  for op in rest:
+  groups.add(others)
+  stages |= _marked(others, mesh)
+  for op in others:
     of_op = graph_reads.differentiated(op)
     while of_op is not None and of_op not in stages:
       of_op = graph_reads.differentiated(of_op)
@@ -212,10 +212,10 @@ def plan_stages(
     if of_op in stages:
       stages.setdefault(op, stages[of_op])
   largest = propagation.Follows.LARGEST_INPUT
-  stages |= propagation.propagate(rest, groups, stages, largest)
-  left = [op for op in (*forward, *rest) if op not in stages]
-  stages |= propagation.propagate(left, groups, stages, largest)
-  for op in rest:
+  stages |= propagation.propagate(others, groups, stages, largest)
+  unplaced = [op for op in (*forward, *others) if op not in stages]
+  stages |= propagation.propagate(unplaced, groups, stages, largest)
+  for op in others:
     variable = _variable(op)
     # No handle is sent to another device.
     if op.type in op_types.PASSES_HANDLE and variable in stages:
