@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from benchmarks import figures
 
 _END = "<!-- end of figures -->"
+# By flags of Linux, the widest first. How fast products are depends on them.
+_VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2"}
 _HEAD = """\
 | what | median (from, to) | bound | of it |
 | --- | --- | --- | --- |
@@ -28,13 +30,15 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 
 def machine() -> str:
-  """Returns the cores of this machine, and of what kind."""
-  kind = "unknown"
+  """Returns the cores of this machine, of what kind, and their vectors."""
+  text = ""
   if os.path.exists("/proc/cpuinfo"):
     with open("/proc/cpuinfo", encoding="utf-8") as file:
-      found = re.search(r"^model name\s*:\s*(.*)$", file.read(), re.MULTILINE)
-    kind = found.group(1) if found else kind
-  return f"{len(os.sched_getaffinity(0))} cores ({kind})"
+      text = file.read()
+  named = re.search(r"^model name\s*:\s*(.*)$", text, re.MULTILINE)
+  kind = [named.group(1) if named else "unknown"]
+  kind += [name for flag, name in _VECTORS.items() if f" {flag} " in text][:1]
+  return f"{len(os.sched_getaffinity(0))} cores ({', '.join(kind)})"
 
 
 def table(caption: str, found: Sequence[figures.Figure]) -> str:
@@ -42,10 +46,12 @@ def table(caption: str, found: Sequence[figures.Figure]) -> str:
 
   Args:
     caption: Where and how it was measured.
-    found: The figures, a row each.
+    found: The figures: those with a bound are rows, the others items of a list.
   """
-  rows = [" | ".join(figure.cells()) for figure in found]
-  return f"\n{caption}:\n\n{_HEAD}" + "".join(f"| {row} |\n" for row in rows)
+  rows = [" | ".join(x.cells()) for x in found if x.bound]
+  items = [": ".join(x.cells()[:2]) for x in found if not x.bound]
+  text = f"\n{caption}:\n\n{_HEAD}" + "".join(f"| {row} |\n" for row in rows)
+  return text + "\n" * bool(items) + "".join(f"- {item}\n" for item in items)
 
 
 def read_block(text: str, name: str) -> str:

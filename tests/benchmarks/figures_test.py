@@ -99,6 +99,15 @@ class PageTest(absltest.TestCase):
     # And again, as at the next run.
     self.assertEqual(page.replace_block(text, "two", table), text)
 
+  def test_figures_without_a_bound_are_a_list_below_the_table(self):
+    bounded = figures.Figure("a", "", (1.0,), (2.0,))
+    alone = figures.Figure("b", "s", (3.0,))
+    self.assertEndsWith(
+      page.table("Here", [alone, bounded]),
+      "\n| a | 1 | 2 | 0.500 |\n\n- b: 3 s\n",
+    )
+    self.assertNotIn("\n- ", page.table("Here", [bounded]))
+
   def test_a_page_without_the_block_is_an_error(self):
     with self.assertRaisesRegex(ValueError, "has 0 blocks for 'three'"):
       page.replace_block(_PAGE, "three", "")
