@@ -1,15 +1,15 @@
 """Benchmark: beside other systems that train the same MLP on several devices.
 
 - Stages: Lingvo's GPipe (Huang et al., 2019, arXiv:1811.06965), with as many
-  stages and micro-batches.
+  stages and micro-batches. It recomputes forward passes; so does one of ours.
 - The model axis: Mesh TensorFlow (Shazeer et al., 2018, arXiv:1811.02084), with
   the same dimensions split.
 
 Both need the model written in their own layers. They run on the TensorFlow that
 this project runs on, each in a process of its own, in an environment that
 `./bazelw run` makes for this benchmark: tools/python/requirements_peers.txt.
-All sides of `pipeline_throughput`, and these, take turns, with the same
-weights, the same batch and as many threads, and their first losses are equal.
+They and ours take turns, with the same weights, the same batch and as many
+threads, and their first losses are equal.
 
   ./bazelw run //benchmarks:peers
 """
@@ -35,6 +35,11 @@ _PYTHON = flags.DEFINE_string(
 _FOLDER = "benchmarks.peer_models."
 _MODEL_AXIS = "model:{}"
 _MESH_TENSORFLOW = "Mesh TensorFlow"
+# By what is printed: the default, and what GPipe does.
+_OURS = {
+  "1f1b": {},
+  "gpipe with recomputation": {"schedule": "gpipe", "recompute": "always"},
+}
 
 
 def _python() -> str:
@@ -68,8 +73,21 @@ def _add_process(sides, stack, name, program, **numbers) -> None:
 
 
 def _add_gpipe(sides, stack, threads) -> None:
-  """Adds Lingvo's GPipe, for each number of micro-batches."""
+  """Adds Lingvo's GPipe, and ours, for each number of micro-batches."""
+  mesh = f"stage:{throughput.STAGES.value}"
   for count in throughput.MICRO_BATCHES.value:
+    for name, options in _OURS.items():
+      sides.add(
+        f"{name}, M={count}",
+        mlp_sides.sharded(
+          sides.mlp,
+          mesh,
+          throughput.THREADS.value,
+          devices=sides.devices,
+          num_micro_batches=count,
+          **options,
+        ),
+      )
     _add_process(
       sides,
       stack,
@@ -110,9 +128,9 @@ def _ratios(sides) -> list[figures.Figure]:
   found = []
   if "lingvo" in _PEERS.value:
     found += [
-      sides.ratio(f"{schedule}, M={count}", f"Lingvo's GPipe, M={count}")
+      sides.ratio(f"{name}, M={count}", f"Lingvo's GPipe, M={count}")
       for count in throughput.MICRO_BATCHES.value
-      for schedule in throughput.SCHEDULES.value
+      for name in _OURS
     ]
   if "mesh_tensorflow" in _PEERS.value:
     mesh = _MODEL_AXIS.format(throughput.STAGES.value)
@@ -121,7 +139,7 @@ def _ratios(sides) -> list[figures.Figure]:
 
 
 def main(argv):
-  """Measures and prints steps per second, and ratios."""
+  """Measures and prints steps per second, and ratios, which are kept."""
   del argv
   throughput.check_flags()
   if throughput.DEVICES.value:
@@ -136,16 +154,15 @@ def main(argv):
   )
   with contextlib.ExitStack() as stack:
     sides = throughput.Sides(stack, mlp)
-    sides.add_stages()
     if "lingvo" in _PEERS.value:
       _add_gpipe(sides, stack, threads)
     if "mesh_tensorflow" in _PEERS.value:
       _add_model_axis(sides, stack, threads)
     sides.measure()
-  found = [*sides.speeds(), *_ratios(sides)]
+  ratios = _ratios(sides)
   print(throughput.limit_text(sides))
-  figures.show(found)
-  figures.save(found)
+  figures.show([*sides.speeds(), *ratios])
+  figures.save(ratios)
 
 
 if __name__ == "__main__":
