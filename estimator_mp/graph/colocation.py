@@ -3,7 +3,7 @@
 TensorFlow refuses, or pays dearly for, some separations:
 
 - a variable and the ops that read, gather from, or assign it;
-- ops that are colocated by name (`tf.compat.v1.colocate_with`);
+- ops that are colocated by name (`tf.compat.v1.colocate_with`), but gradients;
 - the ops of one v1 loop: a loop whose body spans devices does not colocate its
   gradient, so a loop belongs to one stage as a whole. A functional `While` is
   one op anyway.
@@ -89,7 +89,7 @@ class ColocationGroups:
           yield self._by_outside_variable.setdefault(variable, op)
     if op.type in op_types.ASSIGNS and savers.is_restored(op.inputs[1].op):
       yield op.inputs[1].op  # It goes to its variable's device at once.
-    for name in colocated_with(op):
+    for name in () if _is_gradient(op) else colocated_with(op):
       if name in self._by_name:
         yield self._by_name[name]
       else:
@@ -97,6 +97,17 @@ class ColocationGroups:
     loop = graph_reads.outermost_loop(op)
     if loop is not None:
       yield self._by_loop.setdefault(id(loop), op)
+
+
+def _is_gradient(op: tf.Operation) -> bool:
+  """Whether an op is of a gradient of `tf.gradients`, or sums several.
+
+  TensorFlow colocates a sum with its first term, and the gradient that reads
+  the sum with both: those of all residual blocks, on whatever stages they are.
+  """
+  if op.type == "AddN":
+    return any(graph_reads.differentiated(x.op) is not None for x in op.inputs)
+  return graph_reads.differentiated(op) is not None
 
 
 def colocated_with(op: tf.Operation) -> list[str]:

@@ -1,16 +1,17 @@
 """The stages of finished graphs, and where the forward pass ends."""
 
 import estimator_mp
+from compat.private import graph_reads
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.plan import stages as stages_lib
 
 import tensorflow as tf
-from absl.testing import absltest
+from absl.testing import absltest, parameterized
 
 _v1 = tf.compat.v1
 
 
-class FinishedStagesTest(absltest.TestCase):
+class FinishedStagesTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
     graph = tf.Graph()
@@ -88,6 +89,30 @@ class FinishedStagesTest(absltest.TestCase):
       if op.type == "ResourceApplyAdam"
     }
     self.assertEqual(updates, {"a": 0, "b": 1})
+
+  @parameterized.named_parameters(("without_ops", False), ("with_ops", True))
+  def test_gradients_of_residual_layers_are_where_their_ops_are(self, colocate):
+    """TensorFlow 2.21 colocates all their sums, if the batch size is static."""
+    x = _v1.placeholder(tf.float32, [2, 3])
+    net = x
+    for name in "abc":
+      weight = _v1.get_variable(name, [3, 3], use_resource=True)
+      net += tf.tanh(tf.matmul(net, weight))
+    loss = tf.nn.l2_loss(net)
+    optimizer = _v1.train.GradientDescentOptimizer(0.1)
+    optimizer.minimize(loss, colocate_gradients_with_ops=colocate)
+    config = estimator_mp.ShardingConfig(
+      "stage:3", placement=[(f"^{name}$", i) for i, name in enumerate("abc")]
+    )
+    ops = [op for op in self._graph.get_operations() if op is not x.op]
+    backward = self._backward(x)
+    stages = stages_lib.plan_stages(ops, backward, config, config.create_mesh())
+    for op in backward:
+      of_op = graph_reads.differentiated(op)
+      if of_op is not None:
+        self.assertEqual(stages[op], stages[of_op], op.name)
+    sums = [stages[op] for op in backward if op.type == "AddN"]
+    self.assertCountEqual(sums, [1, 2])  # Where their terms are.
 
   def test_slots_that_only_a_branch_uses_are_with_their_variables(self):
     """As those of a dynamic loss scale, which skips updates."""
