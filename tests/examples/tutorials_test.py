@@ -2,50 +2,28 @@
 
 import json
 import pathlib
-import shlex
 import subprocess
-import sys
 
-from estimator_mp.cli.launching import network
 from tests import tiers
 from tests.compat import processes
-from tools import shown_output, tutorials
+from tests.examples import following
+from tools import tutorials
 
 from absl.testing import absltest, parameterized
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _PAGES = [(x.stem, x) for x in sorted(_ROOT.glob("docs/tutorials/*.md"))]
-_COMMANDS = {
-  "estimator-mp": [sys.executable, "-m", "estimator_mp"],
-  "estimator-mp-run": [sys.executable, "-m", "compat"],
-  "python": [sys.executable],
-}
-
-
-def missing(shown, printed):
-  """Returns the lines of a block that are not printed in its order."""
-  rest = iter(_lines(printed))
-  lines = [line for line in _lines(shown) if line not in ("", "...")]
-  return [
-    line
-    for line in lines
-    if not any(shown_output.is_same_line(line, x, within=0.1) for x in rest)
-  ]
-
-
-def _lines(text):
-  return [" ".join(line.split()) for line in text.splitlines()]
 
 
 class TutorialsTest(parameterized.TestCase):
   def test_lines(self):
     printed = "x\nloss   0.501, to 0.0e+00 of 3\ny\n"
     self.assertEqual(
-      missing("loss 0.5, to 3.1e-07 of 3\n...\ny\n", printed), []
+      following.missing("loss 0.5, to 3.1e-07 of 3\n...\ny\n", printed), []
     )
-    self.assertEqual(missing("y\nx\n", printed), ["x"])
+    self.assertEqual(following.missing("y\nx\n", printed), ["x"])
     for line in ("loss 0.6, to 0.0e+00 of 3", "loss 0.5, to 0.0e+00 of 4"):
-      self.assertEqual(missing(line, printed), [line])
+      self.assertEqual(following.missing(line, printed), [line])
 
   def test_a_change_that_does_not_fit(self):
     with self.assertRaisesWithLiteralMatch(
@@ -92,17 +70,12 @@ class TutorialsTest(parameterized.TestCase):
         (folder / step.path).write_text(step.text, encoding="utf-8")
       elif isinstance(step, tutorials.Run):
         printed = self._run(step.command, folder)
-        self.assertEqual(missing(step.output, printed), [], printed)
+        self.assertEqual(following.missing(step.output, printed), [], printed)
 
   def _run(self, command, folder):
     """Returns what a command prints."""
-    # Where no network of its own is permitted, this one is trusted.
-    if " launch " in command and network.why_not() is not None:
-      command = command.replace(" launch ", " launch --network=host ")
-      command += " --trusted_network"
-    name, *arguments = shlex.split(command)
     done = subprocess.run(
-      [*_COMMANDS[name], *arguments],
+      following.arguments(command),
       cwd=folder,
       env=processes.environment(BUILD_WORKING_DIRECTORY=None),
       stdin=subprocess.DEVNULL,

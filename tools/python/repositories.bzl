@@ -15,6 +15,7 @@ _ENVIRONMENTS = {
 # data has @py_NAME//:python3. Nothing makes them before such a target is built.
 _OTHERS = {
     "docs": ("MkDocs", ["3.11", "3.12", "3.13", "3.10"]),
+    "notebooks": ("Jupyter", ["3.11", "3.12", "3.13", "3.10"]),
     "peers": ("Lingvo and Mesh TensorFlow", ["3.11", "3.12", "3.13", "3.10"]),
 }
 
