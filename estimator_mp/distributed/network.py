@@ -77,7 +77,7 @@ def check_network(cluster: tasks_lib.Cluster, trusted_network: bool) -> None:
       "TensorFlow's server lets anyone who reaches it run code, but "
       "trusted_network=True is not set; set it (--trusted_network) if a "
       "firewall lets only machines of the cluster reach it, or start the tasks "
-      "by //estimator_mp:launch, in a network of their own"
+      "by `estimator-mp launch`, in a network of their own"
     )
 
 

@@ -4,7 +4,7 @@
 
 trains on three virtual devices of this machine. Started once for each task of a
 cluster, with the same flags, it trains on the devices of all of them. Who they
-are, TF_CONFIG says: //estimator_mp:launch and Kubernetes' training operator set
+are, TF_CONFIG says: estimator-mp launch and Kubernetes' training operator set
 it, and under Slurm the program does so itself. docs/cluster.md has the rest.
 """
 

@@ -82,7 +82,7 @@ class GuideTest(absltest.TestCase):
   @tiers.slow
   def test_every_command_prints_what_the_guide_shows(self):
     text = guides.read("docs/compare.md").replace("\\\n", " ")
-    commands_ = re.findall(r"^    .*compare (?:-- )?(--.*)", text, re.M)
+    commands_ = re.findall(r"^    estimator-mp compare (--.*)", text, re.M)
     equal, parted = re.findall(r"\n\n```\n(.*?)\n```", text)
     found = [_run(shlex.split(arguments)) for arguments in commands_]
     self.assertEqual([code for code, _ in found], [0, 1, 0, 0])

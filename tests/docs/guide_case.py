@@ -77,6 +77,7 @@ def printed(command: Callable[[list[str]], int], *arguments: str) -> str:
 
 def commands(guide: str, name: str) -> list[list[str]]:
   """Returns the arguments of each use of a command in a guide."""
-  started = rf"(?:\S+ run //estimator_mp:{name} --|estimator-mp {name})"
-  lines = re.findall(rf"^    {started} (.+)", guides.read(guide), re.M)
+  lines = re.findall(
+    rf"^    estimator-mp {name} (.+)", guides.read(guide), re.M
+  )
   return [shlex.split(line) for line in lines]

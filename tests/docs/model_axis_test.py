@@ -28,9 +28,7 @@ class GuideTest(absltest.TestCase):
   def test_the_command_draws_and_prints_what_the_guide_shows(self):
     folder = pathlib.Path(self.create_tempdir().full_path)
     text = guides.read(_GUIDE)
-    (command,) = re.findall(
-      r"^    \S+ run //estimator_mp:inspect -- (.+)", text, re.M
-    )
+    (command,) = re.findall(r"^    estimator-mp inspect (.+)", text, re.M)
     with (
       mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=str(folder)),
       contextlib.redirect_stdout(io.StringIO()) as output,

@@ -82,7 +82,7 @@ class GuideTest(guide_case.GuideCase):
   def _check_addresses(self, expected):
     """On other ports, as somebody may have those of the guide."""
     arguments = self.remote
-    for command in guide_case.commands(_GUIDE, "serve_stage"):
+    for command in guide_case.commands(_GUIDE, "serve"):
       options = serve_flags.parse(["serve", *command])
       server = StageServer(options.stage_dir, options.listen)
       self.addCleanup(server.stop)
