@@ -100,8 +100,8 @@ def task_of(name: str) -> str:
   return str(spec.replace(device_type=None, device_index=None).to_string())
 
 
-def of_own_mesh(names: Sequence[str]) -> tuple[str, ...]:
-  """Returns full names of devices of this process, if it has to have them.
+def with_task(names: Sequence[str]) -> tuple[str, ...]:
+  """Returns device names with this process's task, if there are servers.
 
   With parameter servers in TF_CONFIG each worker has a mesh of its own devices,
   in a session that sees those of the servers, too.
@@ -112,16 +112,16 @@ def of_own_mesh(names: Sequence[str]) -> tuple[str, ...]:
   cluster = tasks_lib.from_environment()
   if cluster is None or not (cluster.is_between_graph and cluster.mesh_tasks):
     return tuple(names)
-  own = tf.compat.v1.DeviceSpec.from_string(cluster.task.device_prefix)
+  task = tf.compat.v1.DeviceSpec.from_string(cluster.task.device_prefix)
   specs = map(tf.compat.v1.DeviceSpec.from_string, names)
-  return tuple(str(own.make_merged_spec(x).to_string()) for x in specs)
+  return tuple(str(task.make_merged_spec(x).to_string()) for x in specs)
 
 
 def logical_gpus() -> list[list[float]]:
   """Returns the megabytes of the logical GPUs of each GPU of this machine.
 
-  Those are what the program has told TensorFlow, by
-  `tf.config.set_logical_device_configuration`; none of a GPU that is one.
+  They are those of `tf.config.set_logical_device_configuration`; none of a GPU
+  that the program has not divided.
   """
   return [
     [

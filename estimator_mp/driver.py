@@ -3,7 +3,6 @@
 capture    model_fn runs undisturbed to its end
 plan       partitioner.Partitioner: sizes, layouts, stages, passes
 lower      lower.lowering.Lowering: slices, reshards, order, devices
-
 """
 
 import contextlib
@@ -61,7 +60,7 @@ PREDICT = tf.estimator.ModeKeys.PREDICT
 def _fetches(
   spec: tf.estimator.EstimatorSpec, purpose: Purpose
 ) -> dict[str, Any]:
-  """Returns what a step runs, by the fields of a spec.
+  """Returns the fetches of a step, by the fields of a spec.
 
   A SavedModel of a training step has its predictions and metrics, too.
   """
@@ -80,13 +79,13 @@ def _fetches(
 
 def _exported(spec: tf.estimator.EstimatorSpec) -> list[tf.Tensor]:
   """Returns the tensors that signatures name."""
-  found: dict[str, tf.Tensor] = {}
+  tensors: dict[str, tf.Tensor] = {}
 
   def enter(tensor: tf.Tensor) -> tf.Tensor:
-    return found.setdefault(tensor.name, tensor)
+    return tensors.setdefault(tensor.name, tensor)
 
   outputs.with_wholes(spec, enter)
-  return list(found.values())
+  return list(tensors.values())
 
 
 class Driver:
@@ -94,7 +93,7 @@ class Driver:
 
   Attributes:
     splits_variables: Whether variables are split.
-    prefetching: What prefetches batches.
+    prefetching: The queue of batches; None without `prefetch_inputs`.
     has_slices: Whether the batch is in slices.
   """
 
@@ -145,10 +144,10 @@ class Driver:
     self.has_slices = False
 
   def variables(self) -> AbstractContextManager[None]:
-    """Returns a context for model_fn's variables to be such as slices read.
+    """Returns a context in which model_fn's variables are resources.
 
     A reference is memory: a plain op that a hook fetches beside slices could
-    read what the update has written there. Of a resource it gets a value.
+    read a value that the update has written. A read of a resource is a value.
     """
     if self.splits_variables or (self._purpose.trains and self._is_cut):
       return resources.all_resources()
@@ -190,8 +189,8 @@ class Driver:
     with contextlib.ExitStack() as stack:
       stack.enter_context(mesh_lib.current_mesh(self._mesh))
       if self._processes is not None:
-        heard = gradient_reads.heard(self._graph)
-        requests = stack.enter_context(heard)
+        recording = gradient_reads.heard(self._graph)
+        requests = stack.enter_context(recording)
       spec = build()
     marks = process_sums.mark(gradient_reads.find(self._graph, requests))
     graph_checks.check_spec(spec)
@@ -209,7 +208,7 @@ class Driver:
       results=tuple(filter(tf.is_tensor, tf.nest.flatten(results))),
     )
     exported = _exported(spec) if self._purpose.mode == PREDICT else []
-    found = partitioner.Partitioner(
+    planned = partitioner.Partitioner(
       self._inputs,
       [*(flat[i] for i in places), *exported],
       self._config,
@@ -219,10 +218,10 @@ class Driver:
       marks,
     )
     self._servers.place_variables(self._graph.get_operations())
-    made = found.lower()
-    for i, fetch in zip(places, made.fetches, strict=False):
+    lowered = planned.lower()
+    for i, fetch in zip(places, lowered.fetches, strict=False):
       flat[i] = fetch
-    of_exported = made.fetches[len(places) :]
+    of_exported = lowered.fetches[len(places) :]
     stand_ins = dict(zip((x.name for x in exported), of_exported, strict=True))
     of_savers = savers.saver_ops(self._graph.get_operations())
     device_assignment.follow_variables(savers.work_on_variables(of_savers))
@@ -233,10 +232,10 @@ class Driver:
     if exported:
       spec = outputs.with_wholes(spec, lambda x: stand_ins.get(x.name, x))
     if self._purpose.trains:
-      spec = found.keep_equal(spec, made.forward)
+      spec = planned.keep_equal(spec, lowered.forward)
       if self._config.prefetch_inputs:
         of_input = input_boundary.ops_of_input(
-          self._arguments, made.cuts_of_inputs
+          self._arguments, lowered.cuts_of_inputs
         )
         boundary = input_boundary.find(of_input)
         self.prefetching = prefetching.prefetch(boundary)
@@ -247,28 +246,28 @@ class Driver:
     sends.reduce_transfers(transfers.find_savings(ops))
     device_assignment.leave_other_devices(self._graph.get_operations())
     device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
-    self.has_slices = found.has_slices
-    self._model_axis = found.model_axis
-    plan = self._plan(spec, found, made)
+    self.has_slices = planned.has_slices
+    self._model_axis = planned.model_axis
+    plan = self._plan(spec, planned, lowered)
     sharding_plan.record_plan(self._graph, plan)
     return spec, plan
 
   def _plan(
     self,
     spec: tf.estimator.EstimatorSpec,
-    found: partitioner.Partitioner,
-    made: lowering.Lowering,
+    planned: partitioner.Partitioner,
+    lowered: lowering.Lowering,
   ) -> sharding_plan.ShardingPlan:
-    """Returns what was decided, and the names of what was made of it."""
-    mirrors = found.replicas.mirrors
+    """Returns all decisions, and the names of the ops that execute them."""
+    mirrors = planned.replicas.mirrors
     held = contents.contents_of_devices(
-      self._mesh, found.replicas.count, mirrors
+      self._mesh, planned.replicas.count, mirrors
     )
-    placement = contents.placement_of_stages(self._mesh, found.stages, held)
+    placement = contents.placement_of_stages(self._mesh, planned.stages, held)
     pipeline = None
-    if found.has_slices:
+    if planned.has_slices:
       pipeline = sharding_plan.PipelinePlan(
-        self._mesh, found.schedule, tuple(made.cells), made.recomputed
+        self._mesh, planned.schedule, tuple(lowered.cells), lowered.recomputed
       )
     train_op = None
     if self._purpose.trains:
@@ -276,10 +275,10 @@ class Driver:
     return sharding_plan.ShardingPlan(
       placement,
       pipeline,
-      tuple(made.sums),
+      tuple(lowered.sums),
       mirrors,
       train_op,
-      step=found.plan,
+      step=planned.plan,
     )
 
   def finish(self, compiles_with_xla: bool) -> None:
@@ -287,7 +286,7 @@ class Driver:
 
     Args:
       compiles_with_xla: Whether sessions do, which would draw initial values by
-        another algorithm than what folds them.
+        another algorithm than constant folding.
     """
     if self._model_axis is not None:
       late = functools.partial(self._model_axis.split_late, self._graph)
@@ -301,5 +300,5 @@ class Driver:
 
 
 def _is_fetched(x: Any) -> bool:
-  """Whether a session may fetch what a field of a spec has."""
+  """Whether a session may fetch a value of a spec."""
   return isinstance(x, tf.Tensor | tf.Operation)

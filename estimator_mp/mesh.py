@@ -10,8 +10,8 @@ neighbouring stages:
 
 With a `model` axis each place of the table is several devices, which hold one
 stage of one replica together: `stage:2,model:2` is cpu:0 and cpu:1 for stage 0,
-cpu:2 and cpu:3 for stage 1. What is whole of a stage is on the first of them,
-its leader.
+cpu:2 and cpu:3 for stage 1. The first of them, the leader of the stage,
+executes all ops that are not in parts.
 
 Named axes over devices are the notation of Mesh-TensorFlow (Shazeer et al.,
 2018, arXiv:1811.02084) and of GSPMD (Xu et al., 2021, arXiv:2105.04663).
@@ -68,7 +68,7 @@ class Mesh:
     size = math.prod(axes.values())
     if not devices:
       return cls(axes, devices_lib.discover_devices(axes))
-    names = devices_lib.of_own_mesh(
+    names = devices_lib.with_task(
       [devices_lib.canonical_device(name) for name in devices]
     )
     if len(names) != size:
@@ -101,12 +101,12 @@ class Mesh:
 
     Those of one stage follow each other in the order of the `model` axis.
     """
-    found = (
+    devices = (
       self.model_devices(data=replica, stage=stage)
       for replica in range(self.axis_size("data"))
       for stage in range(self.axis_size("stage"))
     )
-    return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(devices)))
 
   def on_this_machine(self) -> "Mesh":
     """Returns a mesh of the same axes without devices of other tasks.
@@ -281,7 +281,7 @@ class UnplacedMesh(Mesh):
 
   @contextlib.contextmanager
   def at(self, **position: int) -> Iterator[None]:
-    """Checks a position, and leaves what is made inside where it is.
+    """Checks a position, and places nothing.
 
     Args:
       **position: As for `device`.

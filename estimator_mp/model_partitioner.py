@@ -1,15 +1,15 @@
 """The model axis: a finished graph becomes one of shards of its variables.
 
-What is in the graph of model_fn is split over the devices of the model axis by
-the same propagation, and made by the same instantiation, as for slices of the
-batch. Here the roots are handles of variables:
+The propagation and the instantiation are those for slices of the batch. Here
+they split the graph of model_fn over the devices of the model axis, and the
+roots are handles of variables:
 
     MatMul(x, Shard(1))         -> Shard(1)      a layer, split by columns
     MatMul(Shard(1), Shard(0))  -> Partial(SUM)  one after it, by rows
 
 as in Megatron-LM (Shoeybi et al., 2019, arXiv:1909.08053), updates of the
-shards and of their slots among them. What comes out is a finished graph again,
-of which slices of the batch know nothing but the devices.
+shards and of their slots among them. The result is a finished graph again,
+which the batch is sliced in like any other.
 """
 
 import dataclasses
@@ -51,25 +51,25 @@ Splits = Mapping[tf.Operation, splits_lib.VariableSplit]
 
 @dataclasses.dataclass(frozen=True)
 class SplitGraph:
-  """What has become of a graph.
+  """A graph whose variables are split.
 
   Attributes:
-    fetches: What stands for what a step runs.
-    made_for: The ops that were made, with the plain ones for which they are,
-      and the number of the part.
-    handles: The variables of the shards, with that of which each is one, and
-      its number.
-    plan: What is split, and what that sends.
+    fetches: The stand-ins of the fetches of a step.
+    instances: The ops of parts, each with its plain op and the number of the
+      part.
+    handles: The variables of shards, each with the whole variable and the
+      number of the shard.
+    plan: The splits of variables, and the transfers that they cause.
   """
 
   fetches: Sequence[Fetch]
-  made_for: Mapping[tf.Operation, tuple[tf.Operation, int]]
+  instances: Mapping[tf.Operation, tuple[tf.Operation, int]]
   handles: Mapping[tf.Operation, tuple[tf.Operation, int]]
   plan: SplitPlan
 
 
 class ModelPartitioner:
-  """Splits the variables of one graph, and what is computed of them.
+  """Splits the variables of one graph, and the ops that use them.
 
   Attributes:
     lookups: Those of tables whose rows are split, which are made last.
@@ -107,14 +107,14 @@ class ModelPartitioner:
     is_drawn: Callable[[tf.Operation], bool] = lambda write: False,
     draws_itself: Callable[[tf.Operation], bool] = lambda op: False,
   ) -> SplitGraph:
-    """Splits variables of a finished graph, and what is computed of them.
+    """Splits variables of a finished graph, and the ops that use them.
 
     Args:
-      fetches: What a step runs.
-      decided: How a user wants variables split, by their ops; None for those
-        that are to stay whole.
-      undecided: Variables that are split as it is best. All others are split if
-        what is computed with them is, as a slot that model_fn keeps itself.
+      fetches: The tensors and ops that a step runs.
+      decided: The splits that a user wants, by variable; None for those that
+        are to stay whole.
+      undecided: Variables that are split as it is best. All others follow the
+        ops that use them, as a slot that model_fn keeps itself.
       backward: The ops that come after the forward pass.
       memory_limit: The bytes of a device for variables that are trained, with
         their gradients and slots; None for no limit.
@@ -132,7 +132,7 @@ class ModelPartitioner:
     starts = variables.initial_writes()
     of_model = op_types.variables_of(every)
     drawn = traversal.ops_run_with(*filter(is_drawn, starts)) - live
-    graph_of_all = _Analysis(
+    analysis = _Analysis(
       every,
       [*fetches, *starts, *_reads(of_model)],
       self._inputs,
@@ -140,9 +140,9 @@ class ModelPartitioner:
         filter(draws_itself, live)
       ),
     )
-    sizes = placement_costs.nominal_bytes(graph_of_all.ops)
-    step = [op for op in graph_of_all.ops if op in live]
-    asked = {x: how for x, how in decided.items() if how is not None}
+    sizes = placement_costs.nominal_bytes(analysis.ops)
+    step = [op for op in analysis.ops if op in live]
+    requested = {x: split for x, split in decided.items() if split is not None}
     undecided = split_costs.without_followers(
       step, backward, [x for x in undecided if x in live]
     )
@@ -151,12 +151,12 @@ class ModelPartitioner:
     def may_follow(variable: tf.Operation) -> bool:
       return variable not in others
 
-    chosen = dict(asked)
+    chosen = dict(requested)
     if undecided:
       problem = split_candidates.Problem.of(
         step,
-        graph_of_all.shapes,
-        graph_of_all.frames,
+        analysis.shapes,
+        analysis.frames,
         sizes,
         self._count,
         undecided,
@@ -165,25 +165,23 @@ class ModelPartitioner:
         memory_limit,
       )
       best = split_search.choose_splits(problem)
-      chosen |= {x: _shards_of(how) for x, how in best.items() if how}
+      chosen |= {x: _shards_of(shard) for x, shard in best.items() if shard}
     together = splits_lib.used_at_once(step)
     self._splits, layouts = _settled(
-      graph_of_all,
+      analysis,
       splits_lib.with_slots(chosen, together),
       sizes,
       may_follow,
-      splits_lib.with_slots(asked, together),
+      splits_lib.with_slots(requested, together),
     )
-    traffic = Traffic(
-      layouts, graph_of_all.shapes, self._count, sizes, backward
-    )
+    traffic = Traffic(layouts, analysis.shapes, self._count, sizes, backward)
     traffic.add(step)
     plan = SplitPlan(
-      tuple(SplitVariable.of(op, how) for op, how in self._splits.items()),
+      tuple(SplitVariable.of(op, split) for op, split in self._splits.items()),
       traffic.sent,
       tuple(traffic.gathers),
     )
-    return self._lower(graph_of_all, layouts, fetches, starts, live, plan)
+    return self._lower(analysis, layouts, fetches, starts, live, plan)
 
   def _lower(
     self,
@@ -194,39 +192,40 @@ class ModelPartitioner:
     live: Collection[tf.Operation],
     plan: SplitPlan,
   ) -> SplitGraph:
-    """Makes shards, and what is computed of them."""
+    """Makes shards, and the ops in parts that use them."""
     graph = analysis.graph
     every = graph.get_operations()
-    of_shards = shards.Shards(self._splits, self._devices_of)
-    self._handles = of_shards.handles
+    model_shards = shards.Shards(self._splits, self._devices_of)
+    self._handles = model_shards.handles
     self._defer([op for op in every if _looks_up(op, self._splits)], live)
-    made = self._instantiate(analysis, layouts, every)
+    instantiation = self._instantiate(analysis, layouts, every)
     starts = [op for op in starts if op in layouts.parts]
-    kept = [x for x in _in_collections(graph) if layouts.parts.get(x.op)]
+    collected = [x for x in _in_collections(graph) if layouts.parts.get(x.op)]
     after_writes = [
       op
       for op in _reads(self._splits)
       if _is_fetched_alone(op) and op.control_inputs
     ]
     reads = [op.outputs[0] for op in after_writes]
-    found = made.apply([*fetches, *reads, *kept], starts)
+    replaced = instantiation.apply([*fetches, *reads, *collected], starts)
     for op in after_writes:
-      copies.read_copy(op, found.pop(len(fetches)), self._devices_of(op)[0])
-    wholes = {x.name: found.pop(len(fetches)) for x in kept}
+      copies.read_copy(op, replaced.pop(len(fetches)), self._devices_of(op)[0])
+    wholes = {x.name: replaced.pop(len(fetches)) for x in collected}
     writes = {
-      op: [x for x in made.copies(op) if x is not None] for op in starts
+      op: [x for x in instantiation.copies(op) if x is not None]
+      for op in starts
     }
     self._starts = {op: [x.name for x in ops] for op, ops in writes.items()}
-    for op, own in writes.items():
-      shards.write_instead(op, own)
-    of_shards.replace_in_collections(writes, wholes)
+    for op, parts in writes.items():
+      shards.write_instead(op, parts)
+    model_shards.replace_in_collections(writes, wholes)
     self._num_seen = len(graph.get_operations())
     handles = {
       handle: (variable, number)
       for variable, of_one in self._handles.items()
       for number, handle in enumerate(of_one)
     }
-    return SplitGraph(found, made.instances(), handles, plan)
+    return SplitGraph(replaced, instantiation.instances(), handles, plan)
 
   def _defer(
     self, ops: Iterable[tf.Operation], step: Collection[tf.Operation] = ()
@@ -236,12 +235,12 @@ class ModelPartitioner:
     for op in ops:
       variable = variables.variable_of(op.inputs[0])
       of_tables.setdefault(variable, []).append(op)
-    for variable, found in of_tables.items():
+    for variable, gathers in of_tables.items():
       rows = self._splits[variable].rows
-      self.lookups.defer(found, variable, self._handles[variable], rows, step)
+      self.lookups.defer(gathers, variable, self._handles[variable], rows, step)
 
   def split_late(self, graph: tf.Graph) -> None:
-    """Splits what was made since, such as what a hook reads.
+    """Splits the ops that were made since, such as the reads of a hook.
 
     Args:
       graph: The graph, which is not finalized yet.
@@ -260,25 +259,25 @@ class ModelPartitioner:
       }
       if not self._splits:
         return
-      found_rows = [op for op in users if _looks_up(op, self._splits)]
-      users.difference_update(found_rows)
-      self._defer(found_rows)
+      gathers = [op for op in users if _looks_up(op, self._splits)]
+      users.difference_update(gathers)
+      self._defer(gathers)
       analysis = _Analysis(every, list(users), self._inputs, only=users)
       layouts = analysis.propagate(self._splits)
-      made = self._instantiate(analysis, layouts, [*new])
+      instantiation = self._instantiate(analysis, layouts, [*new])
       alone = [
         op
         for op in users
         if op.type == "ReadVariableOp"
         and (op not in new or _is_fetched_alone(op))
       ]
-      found = made.apply([op.outputs[0] for op in alone])
-      for op, value in zip(alone, found, strict=True):
+      values = instantiation.apply([op.outputs[0] for op in alone])
+      for op, value in zip(alone, values, strict=True):
         copies.read_copy(op, value, self._devices_of(op)[0])
       self.lookups.exchange(
-        ([op] for op in found_rows), lambda op: self._devices_of(op)[0]
+        ([op] for op in gathers), lambda op: self._devices_of(op)[0]
       )
-      for op in users:  # Whether there is a value a shard knows as well.
+      for op in users:  # A shard is initialized if its variable is.
         if op.type == "VarIsInitializedOp":
           first = self._handles[variables.variable_of(op.inputs[0])][0]
           copies.read_instead(op, first.outputs[0], first.device)
@@ -289,13 +288,13 @@ class ModelPartitioner:
     layouts: Propagation,
     others: Iterable[tf.Operation],
   ) -> Instantiation:
-    """Returns the parts of ops, and what other ops read in their place."""
+    """Returns the parts of ops, and the tensors that other ops read instead."""
     dense = (
       x
       for x in self._inputs
       if not isinstance(x.value, batch_inputs.COMPOSITES)
     )
-    made = Instantiation(
+    instantiation = Instantiation(
       analysis.graph,
       analysis.shapes,
       layouts,
@@ -307,19 +306,19 @@ class ModelPartitioner:
       scope="part",
     )
     for variable, handles in self._handles.items():
-      made.stand_for(variable, [x.name for x in handles])
+      instantiation.stand_for(variable, [x.name for x in handles])
     for op, names in self._starts.items():
-      made.stand_for(op, names)
-    made.add([op for op in analysis.ops if op not in self._splits])
-    made.redirect(
+      instantiation.stand_for(op, names)
+    instantiation.add([op for op in analysis.ops if op not in self._splits])
+    instantiation.redirect(
       [op for op in others if not _uses_any(op, self._splits)],
       [*self._starts, *analysis.ops],
     )
-    return made
+    return instantiation
 
 
 class _Analysis:
-  """What is known of ops, whatever is split."""
+  """The ops of a step and their shapes, which hold for all splits."""
 
   def __init__(
     self,
@@ -333,9 +332,9 @@ class _Analysis:
 
     Args:
       every: All of its ops.
-      fetches: What is run.
+      fetches: The tensors and ops that are run.
       inputs: Features and labels that have examples.
-      only: The ops that are to be looked at; by default all that are run.
+      only: The ops to analyse; by default all that are run.
       drawn: Random ops of which each part draws its own numbers.
     """
     self._drawn = frozenset(drawn)
@@ -355,21 +354,21 @@ class _Analysis:
     """Returns the layouts of tensors over the devices of the model axis.
 
     Args:
-      splits: How variables are split, by their ops.
+      splits: The splits of variables, by their ops.
       wanted: As for `Propagation.run`.
     """
     roots = {
       variable.outputs[0].name: Shard(
-        how.dim,
+        split.dim,
         Partition(
-          sum(how.sizes),
-          tuple(how.sizes),
-          isinstance(how, splits_lib.CyclicSplit),
+          sum(split.sizes),
+          tuple(split.sizes),
+          isinstance(split, splits_lib.CyclicSplit),
         ),
       )
-      for variable, how in splits.items()
+      for variable, split in splits.items()
     }
-    found = Propagation(
+    layouts = Propagation(
       self.shapes,
       roots,
       self._able(splits),
@@ -377,8 +376,8 @@ class _Analysis:
       frames=self.frames,
       exchanged=("classes",),
     )
-    found.run(self.ops, wanted)
-    return found
+    layouts.run(self.ops, wanted)
+    return layouts
 
   def demands(
     self,
@@ -387,11 +386,11 @@ class _Analysis:
     sizes: Mapping[str, int],
     may_follow: Callable[[tf.Operation], bool],
   ) -> demands.Demands:
-    """Returns what is whole, and read in parts.
+    """Returns the layouts that readers in parts want of whole values.
 
     Args:
-      layouts: Those of tensors.
-      splits: How variables are split, by their ops.
+      layouts: The layouts of tensors.
+      splits: The splits of variables, by their ops.
       sizes: The bytes of tensors, by their names.
       may_follow: Whether a whole variable may be split.
     """
@@ -415,9 +414,9 @@ def _settled(
   splits: Splits,
   sizes: Mapping[str, int],
   may_follow: Callable[[tf.Operation], bool],
-  asked: Collection[tf.Operation],
+  requested: Collection[tf.Operation],
 ) -> tuple[Splits, Propagation]:
-  """Returns what is split at last, and the layouts of that.
+  """Returns the final splits, and the layouts that follow from them.
 
   Raises:
     Unsplittable: If a variable has to stay whole that the user wants split.
@@ -428,18 +427,18 @@ def _settled(
     layouts = analysis.propagate(splits)
     whole = _read_whole(analysis.ops, layouts, splits)
     for variable, op in whole.items():
-      if variable in asked:
+      if variable in requested:
         raise splits_lib.Unsplittable(variable.name, op)
     stay |= whole.keys()
     known = splits.keys() | stay
     may = functools.partial(_may_join, known, may_follow)
     wanted = analysis.demands(layouts, splits, sizes, may)
-    followers = {op: _shards_of(how) for op, how in wanted.variables.items()}
+    followers = {op: _shards_of(x) for op, x in wanted.variables.items()}
     if not followers and stay.isdisjoint(splits):
       return splits, analysis.propagate(splits, wanted.ops)
-    kept = {x: how for x, how in splits.items() if x not in stay}
-    splits = splits_lib.with_slots({**kept, **followers}, used)
-    splits = {x: how for x, how in splits.items() if x not in stay}
+    remaining = {x: split for x, split in splits.items() if x not in stay}
+    splits = splits_lib.with_slots({**remaining, **followers}, used)
+    splits = {x: split for x, split in splits.items() if x not in stay}
 
 
 def _may_join(
@@ -451,16 +450,16 @@ def _may_join(
   return variable not in known and may_follow(variable)
 
 
-def _shards_of(how: Shard) -> splits_lib.VariableSplit:
-  """Returns how a variable is split that is read so."""
-  sizes = tuple(x for x in how.partition.parts if isinstance(x, int))
-  if how.partition.is_cyclic:
-    return splits_lib.CyclicSplit(how.dim, sizes)
-  return splits_lib.VariableSplit(how.dim, sizes)
+def _shards_of(shard: Shard) -> splits_lib.VariableSplit:
+  """Returns the split of a variable that is read as such a shard."""
+  sizes = tuple(x for x in shard.partition.parts if isinstance(x, int))
+  if shard.partition.is_cyclic:
+    return splits_lib.CyclicSplit(shard.dim, sizes)
+  return splits_lib.VariableSplit(shard.dim, sizes)
 
 
 def _reads(of_model: Iterable[tf.Operation]) -> list[tf.Operation]:
-  """Returns what reads the values of variables."""
+  """Returns the ops that read the values of variables."""
   return [
     reader
     for variable in of_model
@@ -481,7 +480,7 @@ def _in_collections(graph: tf.Graph) -> list[tf.Tensor]:
 
 
 def _is_fetched_alone(op: tf.Operation) -> bool:
-  """Whether nobody but who fetches it reads what is known of a variable."""
+  """Whether no op reads a read of a variable: only sessions can fetch it."""
   is_look = op.type in ("ReadVariableOp", "VarIsInitializedOp")
   return is_look and not op.outputs[0].consumers()
 
@@ -498,8 +497,8 @@ def _looks_up(op: tf.Operation, splits: Splits) -> bool:
   """Whether an op looks up rows that several devices have."""
   if not op_types.looks_up_rows(op):
     return False
-  how = splits.get(variables.variable_of(op.inputs[0]))
-  return how is not None and how.dim == 0
+  split = splits.get(variables.variable_of(op.inputs[0]))
+  return split is not None and split.dim == 0
 
 
 def _may_be_in_parts(op: tf.Operation, splits: Splits) -> bool:
@@ -517,14 +516,11 @@ def _may_be_in_parts(op: tf.Operation, splits: Splits) -> bool:
 def _read_whole(
   ops: Sequence[tf.Operation], layouts: Propagation, splits: Splits
 ) -> dict[tf.Operation, tf.Operation]:
-  """Returns variables that an op works on of which there are no parts.
+  """Returns split variables that an op uses whole, each with the op.
 
   Those that are updated together with one of them are among them.
-
-  Returns:
-    The variables, each with the op.
   """
-  found: dict[tf.Operation, tf.Operation] = {}
+  whole: dict[tf.Operation, tf.Operation] = {}
   together: list[set[tf.Operation]] = []
   for op in ops:
     if op.type in MEASURES or (
@@ -537,22 +533,23 @@ def _read_whole(
       if op_types.is_resource(x)
       and (variable := variables.variable_of(x)) in splits
     }
-    how = layouts.parts.get(op)
+    part = layouts.parts.get(op)
     for index, variable in used.items():
-      own = layouts.layout(op.inputs[index])
-      if how is None or how.reads[index] != own or not isinstance(own, Shard):
-        found.setdefault(variable, op)
+      layout = layouts.layout(op.inputs[index])
+      read = None if part is None else part.reads[index]
+      if read != layout or not isinstance(layout, Shard):
+        whole.setdefault(variable, op)
     if len(used) > 1:
       together.append({*used.values()})
-  is_new = bool(found)
+  is_new = bool(whole)
   while is_new:
     new = {
-      x: found[of_group[0]]
+      x: whole[of_group[0]]
       for group in together
-      if (of_group := [y for y in group if y in found])
+      if (of_group := [y for y in group if y in whole])
       for x in group
-      if x not in found
+      if x not in whole
     }
     is_new = bool(new)
-    found |= new
-  return found
+    whole |= new
+  return whole

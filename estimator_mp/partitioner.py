@@ -1,9 +1,9 @@
 """The partitioner: decides how the finished graph of a model_fn is executed.
 
 model_fn has returned, and its graph is the plain program's: forward, backward,
-clipping, updates. Nothing of it is intercepted. First what is asked for makes
-another finished graph of it, as a compiler's passes do, each of which the next
-one reads like a plain one:
+clipping, updates. Nothing of it is intercepted. First come passes, as in a
+compiler: each one that the configuration asks for rewrites the finished graph,
+and the next one reads the result like a plain graph:
 
     inline     ops of functions in place of their calls; reads before writes
     place      stages of ops: known, and inherited, from here on
@@ -12,8 +12,8 @@ one reads like a plain one:
     processes  updates read the gradients of all processes
     recompute  backward passes read activations that are computed again
 
-Then all that is left to do is decided as data, a `plan.step_plan.StepPlan`, of
-which `lower.lowering` makes the slices of the batch.
+All other decisions are data, a `plan.step_plan.StepPlan`. `lower.lowering`
+instantiates it for each slice of the batch.
 """
 
 import dataclasses
@@ -84,11 +84,11 @@ class Partitioner:
     step: The graph of a step, as the passes have left it.
     batch: The layouts of its tensors over slices.
     passes: For each segment the passes of ops through stages.
-    reshards: What slices cut, join and sum.
+    reshards: The changes of layout over slices: slice, concat, reduce.
     schedule: The order of micro-batches.
     plan: All of it, as data.
     replicas: The replicas.
-    model_axis: What has split variables; None if nothing is split.
+    model_axis: The partitioner of variables; None if nothing is split.
   """
 
   def __init__(
@@ -101,16 +101,17 @@ class Partitioner:
     given: Collection[tf.Operation] = (),
     marks: Mapping[tf.Operation, bool] = MappingProxyType({}),
   ):
-    """Runs the passes, and decides.
+    """Runs the passes, and plans the step.
 
     Args:
       inputs: Features and labels with a dimension of examples.
-      fetches: What a step runs: the loss and what trains, or results.
+      fetches: The tensors and ops that a step runs: loss and train_op, or
+        results.
       config: How the model is sharded.
       mesh: The devices.
-      purpose: What the graph is for.
+      purpose: The purpose of the graph.
       given: The ops that were there before model_fn was called.
-      marks: The marks of what is summed over processes, of `process_sums.mark`.
+      marks: Marks of gradients to sum over processes, of `process_sums.mark`.
 
     Raises:
       ValueError: If the model cannot be placed, or the batch not be cut, as the
@@ -132,7 +133,7 @@ class Partitioner:
     self._split_axis = split_options.split_axis(config, mesh, purpose)
     self._known = provenance.Provenance(dict(marks))
     self._recomputed: dict[tf.Operation, tf.Operation] = {}
-    self._kept: frozenset[int] = frozenset()
+    self._kept_micro_batches: frozenset[int] = frozenset()
     per_example = [re.compile(x) for x in config.per_example]
     self._options = batch_layouts.Options(
       lambda op: any(x.search(op.name) for x in per_example),
@@ -180,15 +181,13 @@ class Partitioner:
     return self._slices[-1].stop > 1
 
   def lower(self) -> Lowering:
-    """Makes the slices, and orders them.
-
-    Returns:
-      What was made.
-    """
+    """Makes the slices, and orders them."""
     lookups = self.model_axis.lookups if self.model_axis else None
-    made = Lowering(self.step, self.plan, self.replicas, lookups, self._checks)
-    made.run()
-    return made
+    lowering = Lowering(
+      self.step, self.plan, self.replicas, lookups, self._checks
+    )
+    lowering.run()
+    return lowering
 
   def keep_equal(
     self,
@@ -198,15 +197,15 @@ class Partitioner:
     """Returns a spec that trains all replicas' variables alike.
 
     Args:
-      spec: One with what was made.
+      spec: The spec of the lowered graph.
       forward: The ops of all slices.
     """
-    if self.replicas.variables:  # What is copied is where it is colocated.
+    if self.replicas.variables:  # Copies keep the colocation of their ops.
       device_assignment.leave_other_devices(self._graph.get_operations())
     spec = self.replicas.keep_equal(spec, forward)
     if self.replicas.variables:  # Mirrors have reads and writes of their own.
-      step = traversal.ops_run_with(spec.loss, spec.train_op)
-      ops = [op for op in self._graph.get_operations() if op in step]
+      live = traversal.ops_run_with(spec.loss, spec.train_op)
+      ops = [op for op in self._graph.get_operations() if op in live]
       ordering.read_before_writing(unordered_reads.find(ops, lookups=True))
     return spec
 
@@ -223,10 +222,10 @@ class Partitioner:
       self._order_reads()
 
   def _inline(self, types: Collection[str]) -> bool:
-    """Puts ops of functions that read the batch in the place of their calls.
+    """Replaces calls of functions that read the batch by their ops.
 
     Args:
-      types: What is a call: branches and loops may be, too.
+      types: The op types of calls; branches and loops may be among them.
 
     Returns:
       Whether there were any.
@@ -261,8 +260,7 @@ class Partitioner:
   def _order_reads(self) -> None:
     """Lets reads of variables come before writes, as they do by chance.
 
-    That gradients wait for each other, in `tf.tuple`, orders them, but would
-    let slices wait for each other, too.
+    The waits of `tf.tuple` order them, but all slices would wait in it.
     """
     ordering.forget_tuples(self._graph.get_operations())
     live = traversal.ops_run_with(*self._fetches)
@@ -296,12 +294,12 @@ class Partitioner:
     )
 
   def _send_in_half(self) -> None:
-    """Lets stages send what is of examples by casts, if it is asked for."""
+    """Lets stages send activations as casts, if `transfer_dtype` is set."""
     dtype = tf.dtypes.as_dtype(self._config.transfer_dtype)
     if dtype == tf.float32 or not self._purpose.trains:
       return
     batch = self.batch
-    if not self.has_slices:  # What slices would have parts of is of examples.
+    if not self.has_slices:  # The layouts that slices would have.
       batch = batch_layouts.propagate(
         self.step, self._options, filter(is_without_state, self.step.ops)
       )
@@ -321,7 +319,7 @@ class Partitioner:
     self._known.backward = stages_lib.find_backward(self.step)
 
   def _split_variables(self) -> None:
-    """Splits variables, and what is computed of them, over an axis."""
+    """Splits variables, and the ops that use them, over an axis."""
     axis, config = self._split_axis, self._config
     if axis is None:
       return
@@ -336,7 +334,7 @@ class Partitioner:
     branches = inlining.INLINED - op_types.FUNCTIONAL_LOOPS
     self._inline_calls([op for op in users if op.type in branches], branches)
     results = self._purpose.results
-    decided, undecided = self._asked_splits(of_model, count)
+    decided, undecided = self._requested_splits(of_model, count)
     devices = [
       [self._mesh.device(stage=k, **{axis: place}) for place in range(count)]
       for k in range(self._mesh.axis_size("stage"))
@@ -344,7 +342,7 @@ class Partitioner:
     self.model_axis = model_partitioner.ModelPartitioner(
       self._inputs, count, lambda op: devices[self.stages.get(op, 0)]
     )
-    made = self.model_axis.split(
+    split_graph = self.model_axis.split(
       [*self._fetches, *results],
       decided,
       undecided,
@@ -357,30 +355,31 @@ class Partitioner:
         max(map(shapes.tensor_bytes, write.inputs), default=0)
         > config.plain_initial_bytes
       ),
-      # What has a seed as its input draws the same wherever it is.
+      # An op with a seed as its input draws the same on every device.
       lambda op: (
         self._options.draws_per_slice and random_ops.may_differ(op.node_def)
       ),
     )
-    self._splits = made.plan
-    split_options.check_gathers(made.plan.gathers, config, self._graph)
+    self._splits = split_graph.plan
+    split_options.check_gathers(split_graph.plan.gathers, config, self._graph)
     num_fetches = len(self._fetches)
-    self._fetches = list(made.fetches[:num_fetches])
+    self._fetches = list(split_graph.fetches[:num_fetches])
     self._purpose = dataclasses.replace(
-      self._purpose, results=tuple(made.fetches[num_fetches:])
+      self._purpose, results=tuple(split_graph.fetches[num_fetches:])
     )
     if axis == "data":
-      self.replicas.spread(made.handles)
-    for op, (plain, part) in (*made.made_for.items(), *made.handles.items()):
+      self.replicas.spread(split_graph.handles)
+    made_for = {**split_graph.instances, **split_graph.handles}
+    for op, (plain, part) in made_for.items():
       self._known.inherit(op, plain, part)
     self._read()
 
-  def _asked_splits(
+  def _requested_splits(
     self, of_model: Iterable[tf.Operation], count: int
   ) -> tuple[
     dict[tf.Operation, splits.VariableSplit | None], list[tf.Operation]
   ]:
-    """Returns how a user wants variables split, and those to be searched."""
+    """Returns the splits that a user wants, and variables to search one for."""
     rules = self._config.split
     handles = [
       x for x in of_model if x.type == "VarHandleOp" and x not in self._given
@@ -392,18 +391,18 @@ class Partitioner:
 
   def _sum_over_processes(self) -> None:
     """Lets updates read the gradients of all processes."""
-    run = {*self.step.ops}
-    marks = {op: rows for op, rows in self._known.marks.items() if op in run}
+    live = {*self.step.ops}
+    marks = {op: rows for op, rows in self._known.marks.items() if op in live}
     if not marks:
       return
-    made = process_sums.sum_marked(marks, self._config.horovod_op)
-    for op, mark in made.items():
+    sums = process_sums.sum_marked(marks, self._config.horovod_op)
+    for op, mark in sums.items():
       self._known.inherit(op, mark)
       self._known.backward.add(op)
     self._read()
 
   def _choose_schedule(self) -> None:
-    """Finds the fastest order of micro-batches, if it is asked for."""
+    """Finds the fastest schedule, if `schedule` is "auto"."""
     if self.schedule.name == AUTO:
       self.schedule = auto_schedule.fastest(
         self.schedule,
@@ -431,27 +430,27 @@ class Partitioner:
     )
     if not plan.reads:
       return
-    made = recompute.compute_again(plan)
+    copies = recompute.compute_again(plan)
     originals = [op for ops in plan.again.values() for op in ops]
-    self._recomputed = dict(zip(made, originals, strict=True))
-    self._kept = policy.kept_micro_batches
+    self._recomputed = dict(zip(copies, originals, strict=True))
+    self._kept_micro_batches = policy.kept_micro_batches
     for copy, op in self._recomputed.items():
       self._known.inherit(copy, op)
-    self._known.stages.update(made)
-    self._known.backward.update(made)
+    self._known.stages.update(copies)
+    self._known.backward.update(copies)
     self._read()
     self._plan_passes()
 
   # Decisions.
 
   def _plan_passes(self) -> None:
-    """Decides what slices wait for, and which passes ops are in."""
+    """Decides the waits of slices, and the passes of ops."""
     step = self.step
     in_loops = {
       op for op in step.ops if step.frames.input_frame(op) is not None
     }
     every = self._graph.get_operations()
-    self._late = deferred_edges.plan_waits(
+    self._deferred = deferred_edges.plan_waits(
       step.ops,
       self.batch.parts.keys() - step.of_inputs,
       control_flow.ops_in_branches(every) | in_loops,
@@ -463,7 +462,7 @@ class Partitioner:
       self._known.backward,
       self.stages,
       self.schedule,
-      self._late.waits,
+      self._deferred.waits,
       step.frames.loop,
     )
 
@@ -485,20 +484,20 @@ class Partitioner:
         schedule.num_micro_batches // schedule.num_rounds,
         self._known.backward,
         self.stages,
-        self._late.waits,
+        self._deferred.waits,
         self._slices[-1].stop,
       )
       if gradient is None:
         continue
       op = self._graph.get_operation_by_name(gradient.op)
-      how = self.batch.parts.get(op)
-      reads = () if how is None else how.reads
+      part = self.batch.parts.get(op)
+      reads = () if part is None else part.reads
       if tuple(x.dim for x in reads if isinstance(x, Shard)) == gradient.dims:
         batched[tensor.name] = gradient
     return batched
 
   def _report(self) -> batch_report.BatchReport:
-    """Returns what the plan says of the batch."""
+    """Returns the report of how the batch is executed."""
     step = self.step
     return finished_report.report_of(
       finished_report.PlannedBatch(
@@ -511,14 +510,14 @@ class Partitioner:
         step.shapes,
         self.batch,
         self.reshards,
-        self._late.waits,
+        self._deferred.waits,
         len(self.passes),
         self._slices[-1].stop,
       )
     )
 
   def _stateful(self) -> list[tf.Operation]:
-    """Returns ops that make something else whenever they are executed."""
+    """Returns ops whose results differ between two executions."""
     readers = {
       reader
       for op in self.step.ops
@@ -530,19 +529,19 @@ class Partitioner:
     ]
 
   def _plan(self) -> StepPlan:
-    """Returns what was decided, as data."""
+    """Returns all decisions, as data."""
     ops, every = self.step.ops, self._graph.get_operations()
-    # What an op of slices need not wait for is none of theirs.
+    # The ops in parts, and all that they wait for.
+    waits = self._deferred.waits
     of_slices = set(ops).intersection(
-      traversal.walk(self.batch.parts, self._late.waits.sources)
+      traversal.walk(self.batch.parts, waits.sources)
     )
     alike = of_slices - self.step.depends  # In all slices.
     if self.model_axis is not None:
       # A lookup reads the first shard until it is made.
       shards_with = self.model_axis.lookups.shards_with
       alike |= {y for x in alike for y in shards_with(x)}
-    is_kept = not self._recomputed
-    mode = self._config.weight_gradients if is_kept else "each"
+    mode = "each" if self._recomputed else self._config.weight_gradients
     return StepPlan(
       mesh=self._mesh,
       schedule=self.schedule,
@@ -559,11 +558,11 @@ class Partitioner:
       updates=_names(op for op in ops if op not in of_slices),
       stateful=_names(self._stateful()),
       passes=tuple(map(_by_name, self.passes)),
-      edges={op.name: _names(x) for op, x in self._late.waits.replaced.items()},
-      deferred={op.name: _names(x) for op, x in self._late.late.items()},
+      edges={op.name: _names(x) for op, x in waits.replaced.items()},
+      deferred={op.name: _names(x) for op, x in self._deferred.late.items()},
       batched=self._plan_batched(mode),
       recomputed={x.name: op.name for x, op in self._recomputed.items()},
-      kept_micro_batches=tuple(sorted(self._kept)),
+      kept_micro_batches=tuple(sorted(self._kept_micro_batches)),
       reshards=tuple(self.reshards),
       segments=self._report() if self.has_slices else None,
       splits=self._splits,
@@ -592,7 +591,7 @@ def slices_of_replicas(
   Args:
     schedule: The order of a replica's micro-batches.
     mesh: The devices.
-    purpose: What the graph is for.
+    purpose: The purpose of the graph.
   """
   if purpose.is_export:
     return [range(1)]

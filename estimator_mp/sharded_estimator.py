@@ -66,10 +66,10 @@ def shard_estimator(
       "use_tpu=False"
     )
   sharded = sharding.shard_model_fn(model_fn, config)
-  made = for_sharded_run(
+  run_config = for_sharded_run(
     estimators.run_config_of(estimator), config, save_input_position
   )
-  estimators.replace_parts(estimator, sharded, made)
+  estimators.replace_parts(estimator, sharded, run_config)
   for method in export.METHODS:
     # Of tf.estimator's own, those of version 1 have one more.
     if getattr(estimator, method, None) is not None:
@@ -85,13 +85,13 @@ def _shard_inner(
 
   def replacement(other: Any, mode: str) -> Callable[..., Any]:
     model_fn = estimators.model_fn_of(other)
-    own = sharded_run_of(estimators.run_config_of(other)) is not None
-    # One that a model_fn asks for a part of its model is sharded with it. One
-    # with a RunConfig of its own may do what needs no mesh.
+    for_mesh = sharded_run_of(estimators.run_config_of(other)) is not None
+    # A model_fn that builds a part of its model with one shards that part, too.
+    # One with another RunConfig may predict or evaluate without a mesh.
     if (
       sharding.is_sharded(model_fn)
       or mesh_lib.get_mesh() is not None
-      or not (own or mode == sharding.TRAIN)
+      or not (for_mesh or mode == sharding.TRAIN)
     ):
       return model_fn
     return sharding.shard_model_fn(model_fn, config)
@@ -107,12 +107,12 @@ def _shard_inner(
   setattr(estimator, method, sharding_inner)
 
 
-def _each(found: Any, replacement: estimators.Replacement) -> Any:
-  """Yields what an iterator yields, each made under interception."""
+def _each(iterator: Any, replacement: estimators.Replacement) -> Any:
+  """Yields the values of an iterator, each made under interception."""
   while True:
     with estimators.intercepted_calls(replacement):
       try:
-        value = next(found)
+        value = next(iterator)
       except StopIteration:
         return
     yield value

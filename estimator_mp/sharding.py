@@ -88,9 +88,9 @@ def shard_model_fn(
     run_config = bound.get("config")
     if "config" not in signature.parameters:
       bound.pop("config", None)
-    # A wrapper around this function may keep it to itself.
-    session_config: Any = None
-    model_dir: Any = None
+    # Both are unknown if a wrapper of this function does not pass `config` on.
+    session_config: Any = getattr(run_config, "session_config", None)
+    model_dir: Any = getattr(run_config, "model_dir", None)
     mode = bound.get("mode", TRAIN)
     mesh = whole_mesh
     is_export = export.is_for_export()
@@ -101,9 +101,7 @@ def shard_model_fn(
       distribution.check_run_config(run_config, mesh)
       if mode == TRAIN:
         distribution.check_cluster(run_config, mesh)
-      mesh.check_session_config(run_config.session_config)
-      session_config = run_config.session_config
-      model_dir = run_config.model_dir
+      mesh.check_session_config(session_config)
     # One task alone saves.
     saves = mode == TRAIN and getattr(run_config, "is_chief", True)
     if model_dir and saves and not is_export:
@@ -157,11 +155,11 @@ def _with_hooks(
   of_call: driver.Driver,
   config: sharding_config_lib.ShardingConfig,
 ) -> tf.estimator.EstimatorSpec:
-  """Returns the spec of a run that explains and checks what it does."""
-  made = of_call.prefetching
-  if made is not None:
+  """Returns a spec with the hooks of a run."""
+  queue = of_call.prefetching
+  if queue is not None:
     hook = prefetch_hook.PrefetchingHook(
-      made.number, made.store, made.end, made.waiting
+      queue.number, queue.store, queue.end, queue.waiting
     )
     # After those that initialize iterators or set them to a position.
     spec = spec._replace(training_hooks=(*spec.training_hooks, hook))
@@ -174,7 +172,7 @@ def _with_hooks(
 
 
 def is_sharded(model_fn: Any) -> bool:
-  """Whether `shard_model_fn` made something.
+  """Whether `shard_model_fn` returned a model_fn.
 
   Args:
     model_fn: A model_fn.
@@ -207,7 +205,7 @@ def _servers(
   mesh: mesh_lib.Mesh,
   run_config: Any,
 ) -> parameter_servers.NoServers:
-  """Returns what says which task holds a variable in training."""
+  """Returns the parameter servers that hold variables in training."""
   if not server_worker.has_servers(run_config):
     return parameter_servers.NO_SERVERS
   server_worker.check(config, mesh, run_config)
