@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from estimator_mp.cli import own_errors
+from estimator_mp.cli import deliberate_errors
 from estimator_mp.cluster import run_log
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import sharding_options
@@ -39,12 +39,12 @@ _VERBOSITY = "verbosity"
 _ERRORS = "Errors and logs"
 _HELP_FLAGS = frozenset(["help", "helpshort", "h", "?"])
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
-# What TensorFlow 2.21 writes before it looks at the level.
+# The beginning of lines that TensorFlow 2.21 writes before it reads the level.
 _LOGGED = re.compile(rb"[IWE]\d{4} |WARNING: All log messages before absl")
 
 
 class FlagsError(ValueError):
-  """A flag is wrong; the one-line text says what would be right."""
+  """A flag is wrong; the one-line text says which value would be right."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Command(Generic[_Options]):
       print(f"{self.name}: loading TensorFlow", file=sys.stderr)
     if verbosity is None:
       run_command = import_quietly(self.module).run_command
-      # What it logs as an error it also raises.
+      # The errors that it logs are also raised.
       logger.setLevel(logging.FATAL)
       run_log.show_messages_only()
       if not sys.warnoptions:
@@ -196,14 +196,14 @@ class Command(Generic[_Options]):
     if any(
       word.lstrip("-") in _HELP_FLAGS for word in argv[1:] if word[0:1] == "-"
     ):
-      # What else is said may decide what the help says.
+      # Other flags, such as --model, may change the defaults in the help.
       others = [x for x in argv if x.lstrip("-") not in _HELP_FLAGS]
       with contextlib.suppress(flags.Error):
         flag_values(others, known_only=True)
       print(self.help(flag_values))
       sys.exit(0)
     try:
-      rest = flag_values(argv)
+      words = flag_values(argv)
     except flags.UnrecognizedFlagError as error:
       name = error.flagname
       close = difflib.get_close_matches(name, list(flag_values), n=1)
@@ -213,10 +213,10 @@ class Command(Generic[_Options]):
       ) from error
     except flags.Error as error:
       raise FlagsError(_wrong_value(str(error))) from error
-    if len(rest) > 1:
+    if len(words) > 1:
       after = self.arguments and f" and before -- {self.arguments}"
       raise FlagsError(
-        f"unexpected argument {rest[1]!r}; flags are written --name=value"
+        f"unexpected argument {words[1]!r}; flags are written --name=value"
         f"{after}, --help explains them"
       )
     return self.options_of_flags(flag_values, **given)
@@ -252,7 +252,7 @@ class Command(Generic[_Options]):
 
 
 def _wrong_value(text: str) -> str:
-  """Returns absl's text about a value as one line that says what is right."""
+  """Returns absl's text about a wrong value as one line with its fix."""
   subject, colon, reason = text.partition(": ")
   subject = subject.removeprefix("flag ")
   if reason.startswith("is "):  # It is of an option.
@@ -278,7 +278,7 @@ def check_script(path: str) -> None:
 
 
 def ended(name: str, run: Callable[[], int], debug: bool = False) -> int:
-  """Runs a command to its end; says what ended it in one line, the last one.
+  """Runs a command; the last line of its output is the error that ended it.
 
   Args:
     name: The command.
@@ -286,8 +286,8 @@ def ended(name: str, run: Callable[[], int], debug: bool = False) -> int:
     debug: Whether the traceback is shown, too.
 
   Returns:
-    Its exit code; 2 if an option, or what it names, is wrong; 1 if the run
-    failed.
+    Its exit code; 2 if an option, or the file that it names, is wrong; 1 if
+    the run failed.
 
   Raises:
     Exception: An error that is the program's own; see `failures`.
@@ -309,22 +309,22 @@ def ended(name: str, run: Callable[[], int], debug: bool = False) -> int:
 
 
 def refuse(name: str, error: ValueError) -> int:
-  """Says in one line what is wrong with the options; returns the exit code.
+  """Prints the error of the options in one line; returns the exit code.
 
   Args:
     name: The command.
-    error: The exception that was raised of them, as it was caught.
+    error: The exception that the options raised, as it was caught.
 
   Raises:
-    ValueError: If it was not raised on purpose; see `own_errors`.
+    ValueError: If it was not raised on purpose; see `deliberate_errors`.
   """
-  if not own_errors.is_deliberate(error):
+  if not deliberate_errors.is_deliberate(error):
     raise error
   return complain(name, error)
 
 
 def complain(name: str, error: object, exit_code: int = BAD_USE) -> int:
-  """Prints what is wrong in one line; returns the exit code.
+  """Prints an error in one line; returns the exit code.
 
   Args:
     name: The command.
@@ -347,14 +347,14 @@ def import_quietly(module: str) -> types.ModuleType:
     return importlib.import_module(module)
   os.environ[_LOG_LEVEL] = "3"
   standard_error = os.dup(2)
-  with tempfile.TemporaryFile() as written:
-    os.dup2(written.fileno(), 2)
+  with tempfile.TemporaryFile() as log:
+    os.dup2(log.fileno(), 2)
     try:
       return importlib.import_module(module)
     finally:
       os.dup2(standard_error, 2)
       os.close(standard_error)
-      written.seek(0)
-      for line in written:
+      log.seek(0)
+      for line in log:
         if not _LOGGED.match(line):
           os.write(2, line)

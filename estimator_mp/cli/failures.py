@@ -1,10 +1,10 @@
 """Failures of commands: one line for an error of a run, else a traceback.
 
 Two kinds of errors are told in a line. Those that this project raises on
-purpose say what would be right; see `own_errors`. And TensorFlow's classes say
-what happened to the run: an op failed, a file cannot be read, a loss is no
-number. All others are of a program, the user's or this project's: whoever mends
-it needs the traceback.
+purpose have their fix; see `deliberate_errors`. And TensorFlow's classes say
+how the run failed: an op failed, a file cannot be read, a loss is no number.
+All others are of a program, the user's or this project's: whoever mends it
+needs the traceback.
 """
 
 import contextlib
@@ -14,14 +14,14 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 
-from estimator_mp.cli import own_errors
+from estimator_mp.cli import deliberate_errors
 
 import tensorflow as tf
 
 _TENSORFLOW = frozenset(["tensorflow", "tensorflow_estimator"])
 # Of several errors of one step, the first.
 _ROOT = re.compile(r"\s*\(0\) [A-Z_]+: (?P<text>.*)")
-# What TensorFlow writes around that.
+# The beginnings of lines that TensorFlow writes around that.
 _AROUND = (" ", "\t", "Graph execution error", "Detected at", "Node: ")
 _RESTORING = "Restoring from checkpoint failed"
 _FUNCTION = re.compile(r"\{\{function_node .*?\}\} ?")
@@ -33,14 +33,14 @@ _FULL_TEXTS = tuple(map(os.strerror, sorted(_FULL)))
 
 
 def line_of(error: Exception) -> str | None:
-  """Returns what is wrong, in a line; None if a traceback has to say it.
+  """Returns an error in one line; None if it needs a traceback.
 
   Args:
     error: The error that ended a command, as it was caught.
   """
-  if own_errors.is_deliberate(error):
+  if deliberate_errors.is_deliberate(error):
     return str(error)
-  if own_errors.package(type(error).__module__) not in _TENSORFLOW:
+  if deliberate_errors.package(type(error).__module__) not in _TENSORFLOW:
     return None
   message = str(getattr(error, "message", error))
   _, _, python = message.partition(_TRACEBACK)
@@ -54,7 +54,7 @@ def line_of(error: Exception) -> str | None:
 def line_about_files(
   error: Exception, directories: Sequence[str]
 ) -> str | None:
-  """Returns which file of a run failed, and why, in a line.
+  """Returns a line with the file of a run that failed, and the reason.
 
   A full disk has as many texts as there are writers.
 
@@ -63,7 +63,7 @@ def line_about_files(
     directories: The directories that it reads and writes.
 
   Returns:
-    Such as "runs/a/eval: Not a directory"; None if files are not what failed.
+    Such as "runs/a/eval: Not a directory"; None if no file failed.
   """
   line = None
   if isinstance(error, OSError):
@@ -75,7 +75,7 @@ def line_about_files(
       (
         " ".join(text[text.index(directory) :].split())
         for text in str(error).splitlines()
-        # Others, such as the writer of summaries, raise whatever there is.
+        # Others, such as the writer of summaries, raise errors of any class.
         if is_of_op or any(full in text for full in _FULL_TEXTS)
         for directory in directories
         if directory in text
@@ -125,18 +125,18 @@ def where(frames: Iterable[tuple[str, int]]) -> str:
     Such as " (my_model.py, line 7)"; nothing if no line is the user's.
   """
   libraries = (os.path.dirname(tf.__file__), os.path.dirname(__file__))
-  own = [
+  of_user = [
     f" ({file}, line {line})"
     for file, line in frames
     if not file.startswith((*libraries, "<frozen"))
     and f"{os.sep}site-packages{os.sep}" not in file
     and f"{os.sep}importlib{os.sep}" not in file
   ]
-  return own[-1] if own else ""
+  return of_user[-1] if of_user else ""
 
 
 def _root(message: str) -> str:
-  """Returns the line of TensorFlow's text that says what failed."""
+  """Returns the line of TensorFlow's text that names the failure."""
   lines = message.splitlines()
   roots = [x["text"] for x in map(_ROOT.match, lines) if x]
   roots += [

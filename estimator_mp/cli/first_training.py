@@ -1,8 +1,7 @@
 """The first training of a user's program: its Estimator and its input_fn.
 
-The program is started as it is. What is to be done with its Estimator is done
-where `Estimator.train` would be, so that all that the program has set up is
-still there; then the program ends.
+The program runs unchanged up to its first `Estimator.train`. There, with all
+that it has set up, something else is done with its Estimator, and it ends.
 """
 
 import os

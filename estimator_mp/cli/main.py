@@ -43,9 +43,9 @@ def command(name: str) -> commands.Command[Any]:
     name: One of `COMMANDS`.
   """
   module, _, attribute = COMMANDS[name].rpartition(".")
-  loaded = importlib.import_module(f"estimator_mp.cli.{module}")
-  found: commands.Command[Any] = getattr(loaded, attribute)
-  return found
+  flags = importlib.import_module(f"estimator_mp.cli.{module}")
+  chosen: commands.Command[Any] = getattr(flags, attribute)
+  return chosen
 
 
 def main(argv: list[str]) -> int:
@@ -105,7 +105,7 @@ def _help() -> str:
 
 
 def _versions() -> str:
-  """Returns the versions of this package and of what it runs on."""
+  """Returns the versions of this package, of TensorFlow and of Python."""
   from importlib import metadata  # Only now: it takes 0.05 s.
 
   others = []

@@ -21,7 +21,7 @@ import tensorflow as tf
 _RUN_FILE = "run.json"
 _LOCK_FILE = "run.lock"
 _STATE_FILE = "checkpoint"
-# What file systems say that have no locks; there two processes are not noticed.
+# Errors of file systems without locks; there two processes are not noticed.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 

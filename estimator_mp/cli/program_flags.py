@@ -58,7 +58,7 @@ class ProgramOptions(commands.ShardedOptions):
       )
 
   def check_model(self, needed: str, example: str, *others: str) -> None:
-    """Raises if what is said of the model does not fit together.
+    """Raises if the flags of the model do not fit together.
 
     Args:
       needed: The flag that a model_fn needs besides.

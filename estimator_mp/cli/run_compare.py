@@ -31,17 +31,16 @@ def run_command(options: compare_flags.CompareOptions) -> int:
     The exit code: 0 if all is equal; 1 if something is not.
 
   Raises:
-    ValueError: Something does not fit; the text is one line and says what
-      would be right.
+    ValueError: Something does not fit; the text is one line with its fix.
   """
-  compared = _compared(options)
-  print(compared.text())
-  return 0 if compared.ok else _NOT_EQUAL
+  comparison = _compared(options)
+  print(comparison.text())
+  return 0 if comparison.ok else _NOT_EQUAL
 
 
 def _compared(options: compare_flags.CompareOptions) -> Comparison:
   seed = 1 if options.seed is None else options.seed
-  compared = functools.partial(
+  compare_models = functools.partial(
     compare,
     config=ShardingConfig.of(options),
     steps=options.steps,
@@ -59,7 +58,7 @@ def _compared(options: compare_flags.CompareOptions) -> Comparison:
       run_config = estimator.config
       if options.seed is not None or run_config.tf_random_seed is None:
         run_config = run_config.replace(tf_random_seed=seed)
-      return compared(
+      return compare_models(
         estimators.training_model_fn(estimator),
         estimators.training_input_fn(estimator, input_fn),
         run_config=run_config,
@@ -68,12 +67,12 @@ def _compared(options: compare_flags.CompareOptions) -> Comparison:
     return first_training.act_instead(options.program, compare_estimator)
   if options.model_fn is None or options.input_fn is None:
     dataset = datasets.load("digits", None)
-    return compared(
+    return compare_models(
       images.plain_model_fn(options.model, dataset.num_classes, seed),
       dataset.train_input_fn(options.batch_size, seed),
     )
   user_program.show_tensorflow(options, options.model_fn, options.input_fn)
-  return compared(
+  return compare_models(
     user_program.load_function(
       "model_fn", options.model_fn, "check --params, and what --input_fn gives"
     ),

@@ -22,14 +22,13 @@ from model_fns.recipes import images
 
 
 def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
-  """Returns the partition that the options ask for.
+  """Returns the partition that the options describe.
 
   Args:
     options: The options of the command.
 
   Raises:
-    ValueError: Something does not fit; the text is one line and says what
-      would be right.
+    ValueError: Something does not fit; the text is one line with its fix.
   """
   if options.out is not None:
     model_dirs.make_writable("out", options.out)
@@ -83,32 +82,32 @@ def _input_spec(flag: str, text: str | None) -> InputSpec:
     raise commands.FlagsError(f"--{flag}={text}: {error}") from error
 
 
-def write(inspected: Inspection, directory: str) -> list[str]:
+def write(inspection: Inspection, directory: str) -> list[str]:
   """Writes a partition into an existing folder; returns the paths.
 
   Args:
-    inspected: The partition.
+    inspection: The partition.
     directory: The folder.
 
   Raises:
     ValueError: If there is no matplotlib to draw with.
   """
   texts = {
-    "placement.dot": placement_picture.dot(inspected),
-    "placement.json": json.dumps(inspected.to_dict(), indent=1) + "\n",
+    "placement.dot": placement_picture.dot(inspection),
+    "placement.json": json.dumps(inspection.to_dict(), indent=1) + "\n",
   }
-  paths = placement_picture.write_pictures(inspected, directory)
-  if inspected.splits is not None and inspected.splits.variables:
-    mesh, replicated = inspected.mesh, 0
+  paths = placement_picture.write_pictures(inspection, directory)
+  if inspection.splits is not None and inspection.splits.variables:
+    mesh, replicated = inspection.mesh, 0
     if "model" not in mesh.axes:  # Each replica has all but the tables.
-      replicated = sum(x.parameters for x in inspected.placement.stages)
-      replicated -= split_picture.num_parameters(inspected.splits)
+      replicated = sum(x.parameters for x in inspection.placement.stages)
+      replicated -= split_picture.num_parameters(inspection.splits)
     count = mesh.axis_size("model" if "model" in mesh.axes else "data")
     is_alone = len(mesh.devices) == count
     parts = mesh.devices if is_alone else [f"part {i}" for i in range(count)]
     paths += split_picture.write_pictures(
-      inspected.title,
-      inspected.splits,
+      inspection.title,
+      inspection.splits,
       parts,
       directory,
       replicated,
@@ -127,11 +126,10 @@ def run_command(options: inspect_flags.InspectOptions) -> int:
     options: The options of the command.
 
   Raises:
-    ValueError: Something does not fit; the text is one line and says what
-      would be right.
+    ValueError: Something does not fit; the text is one line with its fix.
   """
-  inspected = inspect_options(options)
-  print(f"{inspected.title}\n\n{inspected.table()}")
+  inspection = inspect_options(options)
+  print(f"{inspection.title}\n\n{inspection.table()}")
   if options.out is not None:
-    print("\n".join(["", *write(inspected, options.out)]))
+    print("\n".join(["", *write(inspection, options.out)]))
   return 0

@@ -16,8 +16,7 @@ def run_command(options: train_flags.TraceOptions) -> int:
     0.
 
   Raises:
-    ValueError: Something does not fit; the text is one line and says what
-      would be right.
+    ValueError: Something does not fit; the text is one line with its fix.
   """
   model_dirs.make_writable("out", options.out)
   with tempfile.TemporaryDirectory() as model_dir:

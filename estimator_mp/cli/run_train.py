@@ -1,8 +1,8 @@
 """The train command: a model of this project, its layers on several devices.
 
 An Estimator program such as any other: a model_fn for a mesh, `run_config`,
-hooks, `train_and_evaluate`. What is the command's own is the claim to its
-model_dir, and that each error is a line.
+hooks, `train_and_evaluate`. In addition, the command locks its model_dir, and
+prints each error in one line.
 """
 
 import dataclasses
@@ -16,9 +16,9 @@ import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.cli import (
   commands,
+  deliberate_errors,
   failures,
   model_dirs,
-  own_errors,
   results,
   train_flags,
 )
@@ -27,7 +27,7 @@ from model_fns.recipes import recipe as recipe_lib
 
 import tensorflow as tf
 
-# What cannot change when a run is resumed: the checkpoint depends on it.
+# Options of the checkpoint, which a resumed run cannot change.
 _IDENTITY = ("model", "dataset", "optimizer")
 # An evaluator looks for new checkpoints so often, in seconds.
 _EVALUATOR_PAUSE = 1
@@ -55,16 +55,16 @@ class Program:
 
 
 def prepare(options: train_flags.TrainOptions) -> Program:
-  """Checks the options, and makes what a run needs.
+  """Checks the options, and returns the program of a run.
 
   Args:
     options: The options of the run.
 
   Raises:
     ValueError: Something does not fit: the mesh, the data, the batch size, the
-      model. The text is one line and says what would be right.
+      model. The text is one line with its fix.
   """
-  # The run verifies with a hook of its own, which it asks for the facts.
+  # The run has its own verification hook, to print the devices.
   config = estimator_mp.ShardingConfig.of(options, verify_placement=False)
   names = [field.name for field in dataclasses.fields(recipe_lib.Request)]
   request = {name: getattr(options, name) for name in names}
@@ -123,7 +123,7 @@ def _train(
 ) -> results.Result:
   """Trains and evaluates; returns, writes and shows the result."""
   options, mesh = program.options, program.mesh
-  started = time.monotonic()
+  start = time.monotonic()
   trained = _trained_steps(options.model_dir)
   progress.write("\n".join(_header(program, trained)))
   if trained and changed:
@@ -159,17 +159,13 @@ def _train(
       metrics = program.estimator.evaluate(program.recipe.eval_input_fn)
   finally:
     progress.close()
-  result = _result(program, metrics, time.monotonic() - started)
   devices = {
     device: contents.variable_bytes
     for device, contents in verification.observed.items()
     if contents.variables or device in mesh.devices
   }
-  result = dataclasses.replace(
-    result,
-    steps_per_second=progress.steps_per_second,
-    devices=devices or None,
-  )
+  seconds = time.monotonic() - start
+  result = _result(program, metrics, seconds, progress, devices or None)
   path = result.write(options.model_dir)
   progress.write("\n".join(["Finished.", *result.lines()]))
   progress.write(f"  {'result':<12} {path}")
@@ -209,7 +205,7 @@ def _train_and_evaluate(
 
 
 def _header(program: Program, trained: int) -> list[str]:
-  """Returns lines about what a run is going to do."""
+  """Returns the lines of a run's options."""
   options, mesh = program.options, program.mesh
   replicas = mesh.axis_size("data")
   batches = f"batches of {options.batch_size}"
@@ -231,7 +227,11 @@ def _header(program: Program, trained: int) -> list[str]:
 
 
 def _result(
-  program: Program, metrics: dict[str, Any], seconds: float
+  program: Program,
+  metrics: dict[str, Any],
+  seconds: float,
+  progress: toolbox.ProgressHook,
+  devices: dict[str, int] | None,
 ) -> results.Result:
   """Returns the result of an evaluation, of a model that is exported now."""
   options, recipe = program.options, program.recipe
@@ -254,8 +254,8 @@ def _result(
     baseline_value=baseline.value,
     beats_baseline=recipe.is_better(value, baseline.value),
     seconds=seconds,
-    steps_per_second=None,
-    devices=None,
+    steps_per_second=progress.steps_per_second,
+    devices=devices,
     checkpoint=program.estimator.latest_checkpoint(),
     saved_model=saved_model,
   )
@@ -268,7 +268,7 @@ def _trained_steps(model_dir: str) -> int:
 
 
 def run_command(options: train_flags.TrainOptions) -> int:
-  """Trains as `train` does; each error that is no program's own is one line.
+  """Trains as `train` does; prints errors of the run in one line.
 
   Args:
     options: The options of the run.
@@ -281,7 +281,7 @@ def run_command(options: train_flags.TrainOptions) -> int:
     ValueError: An option or the data is wrong.
     RunError: Training failed, or files did.
   """
-  # Training ends in order then: the program has no use for it.
+  # `train_and_evaluate` then ends training at Ctrl-C, after a checkpoint.
   signal.signal(signal.SIGINT, signal.SIG_DFL)
   directories = [options.model_dir, options.export_dir or options.model_dir]
   try:
@@ -297,7 +297,7 @@ def run_command(options: train_flags.TrainOptions) -> int:
       " --model_dir"
     ) from error
   except Exception as error:
-    if own_errors.is_deliberate(error):
+    if deliberate_errors.is_deliberate(error):
       raise
     line = _damage(error, options.model_dir)
     if line is None:
@@ -310,7 +310,7 @@ def run_command(options: train_flags.TrainOptions) -> int:
 
 
 def _saved(model_dir: str) -> str:
-  """Returns what a run is resumed from, in words."""
+  """Returns the checkpoint that a run is resumed from, in words."""
   path = tf.train.latest_checkpoint(model_dir)
   if path is None:
     return "no checkpoint was saved"
@@ -318,7 +318,7 @@ def _saved(model_dir: str) -> str:
 
 
 def _damage(error: Exception, model_dir: str) -> str | None:
-  """Returns what is wrong with the checkpoint, where an error may be of it."""
+  """Returns the damage of the checkpoint, if it may have caused an error."""
   path = tf.train.latest_checkpoint(model_dir)
   if path is None or not isinstance(error, whole_checkpoints.UNREADABLE):
     return None

@@ -32,7 +32,7 @@ _Options = TypeVar("_Options")
 
 @dataclasses.dataclass(frozen=True)
 class ModelOptions(commands.ShardedOptions):
-  """A model, what it learns, and how it is sharded.
+  """A model, its data set, and how it is sharded.
 
   Attributes:
     model: The model to train. Each has defaults of its own: --model=NAME --help

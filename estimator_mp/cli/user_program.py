@@ -1,6 +1,6 @@
 """The user's own program: its functions, as module:function, and their input.
 
-What a model_fn is fed is written as text:
+The inputs of a model_fn are written as text:
 
   x:float32[?,10],ids:int32[?,128]     features by name
   int32[?,1]                           one tensor, such as labels
@@ -18,7 +18,12 @@ from collections.abc import Callable
 from typing import Any
 
 import compat
-from estimator_mp.cli import commands, failures, own_errors, program_flags
+from estimator_mp.cli import (
+  commands,
+  deliberate_errors,
+  failures,
+  program_flags,
+)
 from estimator_mp.comparison.inspect_model import InputSpec, Spec
 from estimator_mp.config import options as options_lib
 
@@ -108,8 +113,10 @@ def load_function(
     try:
       result = function(*args, **kwargs)
     except Exception as error:
-      if own_errors.raised_in(error) == own_errors.package(__name__):
-        raise  # It says itself what would be right, or is no user's.
+      if deliberate_errors.raised_in(error) == deliberate_errors.package(
+        __name__
+      ):
+        raise  # It has its fix, or is no error of the user's code.
       raise error_of_user(f"--{flag}={name}", error, fix) from error
     if flag == "model_fn" and not hasattr(result, "loss"):
       raise ValueError(
@@ -140,16 +147,16 @@ def error_of_user(
 
 
 def input_spec(text: str) -> InputSpec:
-  """Returns what a text says.
+  """Returns the specs in a text.
 
   Args:
     text: Entries `name:dtype[dimensions]` with commas between them, or one
       entry without a name.
 
   Raises:
-    ValueError: If the text is malformed; it says where, and what is right.
+    ValueError: If the text is malformed; it says where, and the right form.
   """
-  found: dict[str | None, Spec] = {}
+  specs: dict[str | None, Spec] = {}
   for entry in filter(None, map(str.strip, _COMMA.split(text))):
     match = _ENTRY.match(entry)
     if match is None:
@@ -157,29 +164,29 @@ def input_spec(text: str) -> InputSpec:
         f"{entry!r} is not name:dtype[dimensions]; write it like {_EXAMPLE}, "
         "with ? for the batch"
       )
-    rest = entry[match.end() :].strip()
-    if rest:
+    remainder = entry[match.end() :].strip()
+    if remainder:
       raise ValueError(
-        f"{rest!r} follows {match[0]!r}; put a comma between entries, as in "
-        f"{_EXAMPLE}"
+        f"{remainder!r} follows {match[0]!r}; put a comma between entries, as "
+        f"in {_EXAMPLE}"
       )
     name = match["name"] and match["name"].strip()
-    if name in found:
+    if name in specs:
       raise ValueError(f"{name or match[0]!r} comes twice; give it once")
-    found[name] = _spec(match)
-  if None not in found:
-    if not found:
+    specs[name] = _spec(match)
+  if None not in specs:
+    if not specs:
       raise ValueError(f"it is empty; write it like {_EXAMPLE}")
-    return {name or "": spec for name, spec in found.items()}
-  if len(found) > 1:
+    return {name or "": spec for name, spec in specs.items()}
+  if len(specs) > 1:
     raise ValueError(
       f"of several entries each needs a name; write them like {_EXAMPLE}"
     )
-  return found[None]
+  return specs[None]
 
 
 def _spec(match: re.Match[str]) -> Spec:
-  """Returns what one entry says."""
+  """Returns the spec of one entry."""
   try:
     dtype = tf.dtypes.as_dtype(match["dtype"])
   except TypeError as error:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from estimator_mp.cli.launching import tasks as tasks_lib
 from estimator_mp.cluster.tasks import Task
 
-# How long who serves may take to hear from the chief that it has ended.
+# Seconds in which servers hear from the chief that it has ended.
 _SECONDS_TO_HEAR = 2.0
 
 
@@ -97,7 +97,7 @@ def when_told(tasks: Sequence[Task], number: int) -> Ending:
 def _in_order(
   tasks: Sequence[Task], told: signal.Signals
 ) -> tuple[Phase, Phase]:
-  """Returns phases in which who trains is told first, while the others serve.
+  """Returns phases that signal training tasks first, while the others serve.
 
   A chief may want to save a checkpoint of variables that they hold.
   """

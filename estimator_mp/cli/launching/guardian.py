@@ -1,6 +1,6 @@
-"""A guardian: a process that ends what the launcher leaves if it is killed.
+"""A guardian: a process that ends the tasks of a launcher that is killed.
 
-Linux kills a task when its launcher dies, but not what the task has started.
+Linux kills a task when its launcher dies, but not the children of the task.
 So another process knows the process groups of all tasks. It reads from a pipe
 that the launcher holds the other end of, and kills them when that is closed.
 """
@@ -53,7 +53,7 @@ class Guardian:
 
 
 def _guard(reading: int) -> NoReturn:
-  """Is what the guardian does."""
+  """Runs the guardian's process."""
   try:
     os.setsid()
     for ignored in _IGNORED:

@@ -24,7 +24,7 @@ HOST = "host"
 
 @dataclasses.dataclass(frozen=True)
 class LaunchOptions:
-  """Which cluster is to run what. Paths are absolute.
+  """A cluster, and the program that it runs. Paths are absolute.
 
   Attributes:
     program: The program of each task, with its arguments.

@@ -1,10 +1,10 @@
 """A network of the cluster's own: a namespace that has loopback only.
 
-TensorFlow's server listens on all interfaces, whatever address TF_CONFIG names,
-and has no authentication. In a network namespace of Linux (network_namespaces
-in section 7 of the manual) there is nothing else to listen on. Who is not root
-gets one within a user namespace, in which the user stays who they are: files
-that tasks write are theirs.
+TensorFlow's server listens on all interfaces, also if TF_CONFIG names one
+address, and has no authentication. In a network namespace of Linux
+(network_namespaces in section 7 of the manual) there is nothing else to listen
+on. A user other than root gets one within a user namespace that keeps the
+user's number: files that tasks write are theirs.
 """
 
 import ctypes

@@ -29,7 +29,7 @@ def run_command(options: LaunchOptions) -> int:
   """Runs a cluster; returns the exit code.
 
   Args:
-    options: Which cluster.
+    options: The cluster.
   """
   try:
     network_in_words = _enter_network(options.network)
@@ -105,7 +105,7 @@ def _make_log_dir(log_dir: str | None) -> str:
 def _environment() -> dict[str, str]:
   """Returns the environment of all tasks, but for TF_CONFIG."""
   environment = {**os.environ, "PYTHONPATH": _python_path()}
-  # What a task prints is seen when it prints it.
+  # Lines of a task are shown at once.
   environment.setdefault("PYTHONUNBUFFERED", "1")
   # Where http_proxy is set, gRPC would look there for other tasks, too.
   direct = environment.get("no_grpc_proxy") or environment.get("no_proxy")
@@ -117,6 +117,6 @@ def _python_path() -> str:
   """Returns PYTHONPATH with this package on it, if it is not installed."""
   root = str(pathlib.Path(os.path.abspath(__file__)).parents[3])
   paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-  installed = {sysconfig.get_path("purelib"), *paths}
-  own = [] if root in installed else [root]
-  return os.pathsep.join(filter(None, [*paths, *own]))
+  if root not in (sysconfig.get_path("purelib"), *paths):
+    paths.append(root)
+  return os.pathsep.join(filter(None, paths))

@@ -51,9 +51,9 @@ class Supervision:
     Raises:
       OSError: If a task cannot be started.
     """
-    # A signal that whoever started this process has made it ignore, as nohup
-    # does with SIGHUP, is ignored; but for SIGINT, which shells without a
-    # terminal turn off for what runs in the background.
+    # If its parent ignores a signal, as nohup ignores SIGHUP, this process does
+    # so, too; but for SIGINT, which shells without a terminal turn off for
+    # programs in the background.
     is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     numbers = [x for x in _CAUGHT if x != signal.SIGHUP or not is_ignored]
     with (
@@ -115,8 +115,8 @@ class Supervision:
     return numbers
 
   def _newly_ended(self) -> list[tuple[Task, int]]:
-    """Returns the tasks that have ended since the last call, and how."""
-    found = []
+    """Returns the tasks that have ended since the last call, with codes."""
+    ended = []
     for task, process in self.processes.items():
       code = process.poll()
       if code is not None:
@@ -124,8 +124,8 @@ class Supervision:
           self._selector.unregister(self._files[task])
         process.read_rest()
         self._codes[task] = code
-        found.append((task, code))
-    return found
+        ended.append((task, code))
+    return ended
 
   def _is_done(self, among: Sequence[Task]) -> bool:
     """Whether those tasks that decide have ended well."""

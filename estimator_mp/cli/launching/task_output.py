@@ -61,7 +61,7 @@ class TaskOutput:
     self._file.close()
 
   def write(self, data: bytes) -> None:
-    """Takes what the task has printed.
+    """Writes output of the task to the log, and its lines to the terminal.
 
     A carriage return, as progress bars write it, ends a line, too: else a line
     would hide its prefix, and those of other tasks.

@@ -1,7 +1,7 @@
 """The process of a task: its command and environment, and its end.
 
 It leads a session of its own, so that Ctrl-C reaches the launcher only, and a
-signal reaches whatever else the task has started. Linux kills it when the
+signal reaches all processes that the task has started. Linux kills it when the
 launcher dies (PR_SET_PDEATHSIG in section 2 of the manual, prctl).
 """
 
@@ -56,18 +56,22 @@ class TaskProcess:
     Raises:
       OSError: If the program cannot be run.
     """
+    limit = self.options.mem_limit
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     try:
       self._process = subprocess.Popen(
         self.options.program,
-        env=self._environment(),
+        env={
+          **(memory_limit.RETURNS_AT_ONCE if limit else {}),
+          **self.environment,
+        },
         cwd=options_lib.user_directory(),
         stdin=subprocess.DEVNULL,
         stdout=writing,
         stderr=writing,
         start_new_session=True,
-        preexec_fn=_preparation(self.options.mem_limit),
+        preexec_fn=_preparation(limit),
       )
     except BaseException:
       os.close(reading)
@@ -78,18 +82,12 @@ class TaskProcess:
     self._reading = reading
     return reading
 
-  def _environment(self) -> dict[str, str]:
-    """Returns its environment, with what makes the most of little memory."""
-    if self.options.mem_limit is None:
-      return {**self.environment}
-    return {**memory_limit.RETURNS_AT_ONCE, **self.environment}
-
   def read(self) -> bool:
-    """Passes on some of what it has printed.
+    """Passes on some of its output.
 
     Returns:
-      Whether there was something, or there may be later; no, once all who could
-      write have ended.
+      Whether there was some, or may be later; False once all processes that
+      could write have ended.
     """
     try:
       data = os.read(self._reading, _MOST_READ)
@@ -99,9 +97,9 @@ class TaskProcess:
     return bool(data)
 
   def read_rest(self) -> None:
-    """Passes on what there still is; no more is read after that."""
+    """Passes on the remaining output; no more is read after that."""
     with contextlib.suppress(BlockingIOError):
-      # What has left its process group may go on writing.
+      # A process that has left its group may go on writing.
       while data := os.read(self._reading, _MOST_READ):
         self.output.write(data)
     os.close(self._reading)
@@ -111,7 +109,7 @@ class TaskProcess:
     """Returns the exit code if it has just ended; None if it has not.
 
     It is that of a shell: 128 more than the number of the signal that has
-    killed it. What else is in its process group is killed then.
+    killed it. The others of its process group are killed then.
     """
     if self._process is None:
       return None
@@ -145,7 +143,7 @@ class TaskProcess:
 
 
 def _preparation(limit: int | None) -> Callable[[], None]:
-  """Returns what the process does first; it runs between fork and exec."""
+  """Returns a function for the process to call between fork and exec."""
   libc = ctypes.CDLL(None)
   launcher = os.getpid()
   _, most = resource.getrlimit(resource.RLIMIT_DATA)

@@ -67,5 +67,5 @@ def tf_config(
   cluster: dict[str, list[str]] = {}
   for other, address in zip(tasks, addresses, strict=True):
     cluster.setdefault(other.job, []).append(address)
-  own = {"type": task.job, "index": task.index}
-  return json.dumps({"cluster": cluster, "task": own})
+  this = {"type": task.job, "index": task.index}
+  return json.dumps({"cluster": cluster, "task": this})

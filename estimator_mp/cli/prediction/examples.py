@@ -34,7 +34,7 @@ def read(
     batch_size: How many examples a request has.
 
   Raises:
-    ValueError: If the file cannot be read, or is not what the model takes.
+    ValueError: If the file cannot be read, or does not fit the model's inputs.
   """
   try:
     requests = _of_arrays if path.endswith(_NPZ) else _of_lines
@@ -135,7 +135,7 @@ def _request(
 
 
 def _decoded(value: Any) -> Any:
-  """Returns what JSON has, with bytes where it has them in base 64."""
+  """Returns a value of JSON, with bytes in place of base 64."""
   if isinstance(value, dict):
     if [*value] != [_B64] or not isinstance(value[_B64], str):
       raise ValueError(f'{value} is not {{"b64": "..."}}')
@@ -192,7 +192,7 @@ def _write_lines(
 
 
 def _encoded(value: Any) -> Any:
-  """Returns what JSON has instead of bytes, and of an array or its entry."""
+  """Returns the value of JSON for bytes, or for an array or its entry."""
   if not isinstance(value, bytes):
     return value.tolist()
   try:
@@ -208,16 +208,16 @@ def _write_arrays(
   for batch in batches:
     for name, array in batch.items():
       parts.setdefault(name, []).append(array)
-  arrays = {}
-  for name, found in parts.items():
-    if len({array.shape[1:] for array in found}) > 1:
+  columns = {}
+  for name, arrays in parts.items():
+    if len({array.shape[1:] for array in arrays}) > 1:
       raise ValueError(
         f"the output {name!r} has rows of different shapes, which .npz does "
         "not hold; use .jsonl"
       )
-    arrays[name] = _without_objects(name, np.concatenate(found))
+    columns[name] = _without_objects(name, np.concatenate(arrays))
   with open(path, "wb") as file:
-    np.savez(file, **arrays)
+    np.savez(file, **columns)
 
 
 def _without_objects(name: str, array: np.ndarray) -> np.ndarray:

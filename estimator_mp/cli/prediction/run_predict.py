@@ -36,7 +36,7 @@ def predict(options: predict_flags.PredictOptions) -> tuple[int, int, float]:
     options.in_flight,
     options.deadline,
   ) as pipeline:
-    names = _kept(options.outputs, pipeline.outputs)
+    names = _output_names(options.outputs, pipeline.outputs)
     begin = time.monotonic()
     sizes: list[int] = []
     requests = examples.read(
@@ -50,15 +50,15 @@ def predict(options: predict_flags.PredictOptions) -> tuple[int, int, float]:
 
     def rows() -> Iterator[Mapping[str, np.ndarray]]:
       for number, outputs in enumerate(pipeline.predict(counted())):
-        kept = {name: outputs[name] for name in names}
-        _check_rows(kept, pipeline.outputs, sizes[number])
-        yield kept
+        predictions = {name: outputs[name] for name in names}
+        _check_rows(predictions, pipeline.outputs, sizes[number])
+        yield predictions
 
     examples.write(options.out, rows(), sys.stdout)
     return sum(sizes), len(sizes), time.monotonic() - begin
 
 
-def _kept(
+def _output_names(
   wanted: tuple[str, ...], outputs: Mapping[str, TensorSpec]
 ) -> tuple[str, ...]:
   """Returns the names of the outputs to keep."""
@@ -111,7 +111,7 @@ def run_command(options: predict_flags.PredictOptions) -> int:
     ValueError: If an option, or a file, is wrong.
     StageError: If a stage cannot be reached, or fails.
   """
-  # What is wrong is said in one line, and not by gRPC, too.
+  # An error is one line of this command, and none of gRPC's.
   os.environ.setdefault("GRPC_VERBOSITY", "NONE")
   received: list[int] = []
 

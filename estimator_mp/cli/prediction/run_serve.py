@@ -12,7 +12,7 @@ def run_command(options: serve_flags.ServeOptions) -> int:
   """Serves a stage until Ctrl-C or SIGTERM.
 
   Args:
-    options: Which stage, and where.
+    options: The stage, and its address.
 
   Returns:
     The exit code: 0.
@@ -20,7 +20,7 @@ def run_command(options: serve_flags.ServeOptions) -> int:
   Raises:
     ValueError: If an option is wrong.
   """
-  # What is wrong is said in one line, and not by gRPC, too.
+  # An error is one line of this command, and none of gRPC's.
   os.environ.setdefault("GRPC_VERBOSITY", "NONE")
   ended = threading.Event()
   for number in (signal.SIGINT, signal.SIGTERM):

@@ -11,7 +11,7 @@ _MOST = 65535
 
 @dataclasses.dataclass(frozen=True)
 class ServeOptions:
-  """Which stage is to be served, and where. Paths are absolute.
+  """The stage to serve, and its address. Paths are absolute.
 
   Attributes:
     stage_dir: The folder of one stage, such as export/1700000000/stage_0. It

@@ -3,9 +3,9 @@
 import estimator_mp  # noqa: F401
 from estimator_mp.cli import (
   commands,
+  deliberate_errors,
   failures,
   model_dirs,
-  own_errors,
 )
 from tests.estimator_mp.cli import command_runs
 
@@ -139,24 +139,24 @@ class OwnErrorsTest(parameterized.TestCase):
   def test_what_a_raise_of_this_project_says(self, module):
     for text in _ON_PURPOSE:
       with self.subTest(text):
-        self.assertTrue(own_errors.is_deliberate(_caught(text, module)))
+        self.assertTrue(deliberate_errors.is_deliberate(_caught(text, module)))
 
   def test_a_mistake_of_this_project_is_none(self):
     for text in (*_MISTAKES, "raise KeyError('x')", "[][1]"):
       with self.subTest(text):
         error = _caught(text, "estimator_mp.a")
-        self.assertFalse(own_errors.is_deliberate(error))
-        self.assertEqual(own_errors.raised_in(error), "estimator_mp")
+        self.assertFalse(deliberate_errors.is_deliberate(error))
+        self.assertEqual(deliberate_errors.raised_in(error), "estimator_mp")
 
   def test_nothing_that_a_program_raises_is(self):
     for text in (*_ON_PURPOSE, *_MISTAKES):
       with self.subTest(text):
         error = _caught(text, "theirs.estimator_mp")
-        self.assertFalse(own_errors.is_deliberate(error))
+        self.assertFalse(deliberate_errors.is_deliberate(error))
 
   def test_a_class_of_this_project_is_wherever_it_is_raised(self):
     error = model_dirs.ModelDirError("choose another")
-    self.assertTrue(own_errors.is_deliberate(error))
+    self.assertTrue(deliberate_errors.is_deliberate(error))
 
   def test_a_mistake_keeps_its_traceback(self):
     """It was told in a line, as if an option were wrong, until --debug."""

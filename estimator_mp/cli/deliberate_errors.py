@@ -35,7 +35,7 @@ def raised_in(error: BaseException) -> str:
 
 
 def is_deliberate(error: BaseException) -> bool:
-  """Whether this project raised an error itself, to say what would be right.
+  """Whether this project raised an error on purpose, with its fix.
 
   Args:
     error: The error, as it was caught.
@@ -50,9 +50,9 @@ def is_deliberate(error: BaseException) -> bool:
 
 
 def _innermost(
-  found: types.TracebackType | None,
+  traceback: types.TracebackType | None,
 ) -> types.TracebackType | None:
   """Returns the last entry of a traceback: where the error was raised."""
-  while found is not None and found.tb_next is not None:
-    found = found.tb_next
-  return found
+  while traceback is not None and traceback.tb_next is not None:
+    traceback = traceback.tb_next
+  return traceback
