@@ -18,12 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 import compat
-from estimator_mp.cli import (
-  commands,
-  deliberate_errors,
-  failures,
-  program_flags,
-)
+from estimator_mp.cli import commands, failures, program_flags
+from estimator_mp.cli.deliberate_errors import raised_in
 from estimator_mp.comparison.inspect_model import InputSpec, Spec
 from estimator_mp.config import options as options_lib
 
@@ -113,9 +109,7 @@ def load_function(
     try:
       result = function(*args, **kwargs)
     except Exception as error:
-      if deliberate_errors.raised_in(error) == deliberate_errors.package(
-        __name__
-      ):
+      if raised_in(error) == "estimator_mp":
         raise  # It has its fix, or is no error of the user's code.
       raise error_of_user(f"--{flag}={name}", error, fix) from error
     if flag == "model_fn" and not hasattr(result, "loss"):

@@ -7,9 +7,9 @@ To add one, write its module in `estimator_mp.collectives`, with
 - `traffic(num_elements, itemsize, devices)`, the bytes that each device sends
   to each other, unless TensorFlow's own op sends,
 
-and add its row to `ALGORITHMS`. The words of the option `aggregation`, what
-"auto" takes, the checks of devices and dtypes, and what replicas are planned to
-send follow from the row.
+and add its row to `ALGORITHMS`. The words of the option `aggregation`, the
+choice of "auto", the checks of devices and dtypes, and the planned transfers of
+replicas follow from the row.
 
 Nothing here needs TensorFlow but the checks: options are read before it is
 imported.
@@ -20,8 +20,8 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType, ModuleType
 
-# Up to here a tensor's way costs more time than its bytes: some 100
-# microseconds per message between tasks, at 10 gigabits a second.
+# Up to here the latency of a message costs more time than its bytes: some 100
+# microseconds between tasks, at 10 gigabits a second.
 SMALL_BYTES = 128 * 1024
 
 # The devices up to which one of them can serve all others one by one.
@@ -46,7 +46,7 @@ class Case:
 
   @property
   def is_small(self) -> bool:
-    """Whether steps cost more than bytes.
+    """Whether messages cost more than bytes.
 
     An unknown size counts as large: a large tensor loses more by the wrong
     choice.
@@ -56,7 +56,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Algorithm:
-  """A way of summing what several devices have, on each of them.
+  """An algorithm that sums tensors of several devices, on each of them.
 
   Attributes:
     module: The module of `estimator_mp.collectives` that has its functions.
@@ -66,8 +66,8 @@ class Algorithm:
     needs_one_type: Whether all devices need the same type.
     needs_one_task: Whether all devices need to be of one task.
     dtypes: The names of the dtypes that it adds; empty for all.
-    is_sent_by_op: Whether TensorFlow's own op sends, which is no send of the
-      graph: there is no formula for what it sends.
+    is_sent_by_op: Whether an op of TensorFlow sends, and not the graph: there
+      is no formula for its traffic.
   """
 
   module: str
@@ -148,8 +148,7 @@ def choose_algorithm(
 ) -> str:
   """Returns the algorithm that "auto" stands for.
 
-  On real links nobody measured: `SMALL_BYTES` says what the limit between small
-  and large tensors assumes.
+  Real links were not measured: `SMALL_BYTES` has the assumption.
 
   Args:
     num_bytes: The bytes of one tensor; None if the graph does not know.
@@ -197,7 +196,7 @@ def check_algorithm(
 def _misfit(
   algorithm: Algorithm, devices: Sequence[str], dtype: str
 ) -> str | None:
-  """Returns why an algorithm cannot add tensors, and what can; or None."""
+  """Returns why an algorithm cannot add tensors, with a fix; None if it can."""
   from estimator_mp import devices as devices_lib  # It imports TensorFlow.
 
   types = {devices_lib.device_type(device): device for device in devices}

@@ -1,7 +1,7 @@
 """Files that the library writes: whole, and with the version of their format.
 
-No reader sees half of a file, and a full disk leaves none. A file that is read
-may be damaged, or anybody's: `read_json` says what is wrong with it.
+No reader sees half of a file, and a full disk leaves none. `read_json` refuses
+a file that is damaged or another program's.
 """
 
 import json
@@ -19,8 +19,7 @@ def write_whole(path: str, content: str | bytes) -> None:
 
   Args:
     path: Its path.
-    content: The new content. If it cannot be written, the file stays what it
-      was.
+    content: The new content. If it cannot be written, the file stays unchanged.
   """
   temporary = f"{path}.{os.getpid()}.tmp"
   mode = "wb" if isinstance(content, bytes) else "w"
@@ -84,9 +83,9 @@ def check_format(
   Raises:
     FormatError: If a newer library wrote it.
   """
-  found = values.get("format", 1)
-  if type(found) is not int or not 1 <= found <= newest:
+  number = values.get("format", 1)
+  if type(number) is not int or not 1 <= number <= newest:
     raise FormatError(
-      f"it has format {found!r}, but this estimator_mp reads formats up to "
+      f"it has format {number!r}, but this estimator_mp reads formats up to "
       f"{newest}; upgrade estimator_mp, or {otherwise}"
     )

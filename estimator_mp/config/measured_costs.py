@@ -40,16 +40,16 @@ class MeasuredCosts:
       ValueError: If they are malformed; the message says how.
     """
     try:
-      found: MeasuredCosts = json_values.load(cls, values, "measured_costs")
+      costs: MeasuredCosts = json_values.load(cls, values, "measured_costs")
     except ValueError as error:
       raise ValueError(f"{error}; measure them again") from error
-    for name, value in found.seconds.items():
+    for name, value in costs.seconds.items():
       if not 0 <= value < math.inf:
         raise ValueError(
           f"measured_costs.seconds gives {name!r} {value!r} seconds, which is "
           "not a positive number; measure them again"
         )
-    return found
+    return costs
 
   def to_json(self) -> str:
     """Returns the costs as JSON; `from_json` reads it."""
@@ -73,8 +73,7 @@ class MeasuredCosts:
     Args:
       path: Its path, best with the ending .json.
     """
-    values = {"format": _FORMAT, **self.to_dict()}
-    files.write_whole(path, json.dumps(values, indent=1) + "\n")
+    files.write_json(path, {"format": _FORMAT, **self.to_dict()})
 
   @classmethod
   def load(cls, path: str) -> "MeasuredCosts":
@@ -107,10 +106,10 @@ class MeasuredCosts:
 
 
 def resolve_measured_costs(given: Any) -> MeasuredCosts | None:
-  """Returns what `ShardingConfig.measured_costs` means.
+  """Returns the costs of `ShardingConfig.measured_costs`.
 
   Args:
-    given: Costs, what `MeasuredCosts.to_dict` returned, the path of a file, or
+    given: Costs, a dict of `MeasuredCosts.to_dict`, the path of a file, or
       None.
 
   Raises:

@@ -1,4 +1,4 @@
-"""Name rules: pairs of a regular expression for names, and what it is for.
+"""Name rules: pairs of a regular expression for names, and a value for these.
 
     placement=[("layer_[0-5]/", 0), (".*", 1)]
     split=[("ffn/kernel", 1), ("table", "mod")]
@@ -47,7 +47,7 @@ def check_expression(name: str, value: Any, expression: str) -> None:
 
   Args:
     name: The option that has it.
-    value: What has it there: a rule, or the expression itself.
+    value: The entry of the option: a rule, or the expression itself.
     expression: The expression.
 
   Raises:

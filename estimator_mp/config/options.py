@@ -1,7 +1,7 @@
 """Options: fields of a dataclass that flags, JSON, checks and help read.
 
-A field made by `option` is all there is of an option, and what the docstring of
-its class says of the attribute is all that is told of it:
+A field made by `option` defines an option, and the attribute's text in the
+docstring of the class is its help:
 
     num_micro_batches: int = option(1, minimum=1)
 
@@ -42,7 +42,7 @@ class _Kind(typing.NamedTuple):
     of: The types that a value may have in Python.
     read: Returns the value of a flag's text, or raises a ValueError.
     write: Returns the text of a value.
-    fix: What would be right; {range} stands for what the option allows.
+    fix: The fix of a wrong value; {range} stands for the option's range.
     part: The type of a tuple's entries; None if it is no tuple.
   """
 
@@ -107,7 +107,7 @@ class Option:
     is_path: Whether it is a path.
     kind: Its type; None if its class checks it.
     may_be_none: Whether it may be None.
-    help: What it is.
+    help: Its description.
   """
 
   default: Any
@@ -152,19 +152,19 @@ class Option:
 
   @property
   def _fix(self) -> str:
-    """What would be right."""
+    """The fix of a wrong value."""
     assert self.kind is not None
     end = "or more" if self.maximum is None else f"to {self.maximum}"
     return self.kind.fix.format(range=f"{self.minimum} {end}")
 
   def read(self, text: str) -> Any:
-    """Returns what the text of a flag says.
+    """Returns the value of a flag's text.
 
     Args:
       text: The text.
 
     Raises:
-      ValueError: If it says nothing. The message follows the text.
+      ValueError: If it has none. The message follows the text.
     """
     if self.kind is None:
       return _of_json(text)
@@ -196,7 +196,7 @@ def _is_a(value: Any, of: tuple[type, ...], part: type | None) -> bool:
 
 
 def _of_json(text: str) -> Any:
-  """Returns what JSON says, if it is a list or an object; or else a text."""
+  """Returns the list or object of a JSON text; any other text as it is."""
   if text.lstrip()[:1] not in ("[", "{"):
     return text
   try:
@@ -235,7 +235,7 @@ class Group(str):
   """The heading of some flags in the help; called, it makes their options."""
 
   def __call__(self, *args: Any, **kwargs: Any) -> Any:
-    """Returns what `option` returns, with this group."""
+    """Returns an option of this group; see `option`."""
     return option(*args, group=self, **kwargs)
 
 
@@ -247,32 +247,32 @@ def options_of(options: type) -> dict[str, Option]:
     options: The dataclass.
   """
   hints = typing.get_type_hints(options, include_extras=True)
-  found = {}
+  options_by_name = {}
   for field in dataclasses.fields(options):
     if "option" not in field.metadata:
       continue
     hint = hints[field.name]
     is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
     kinds = typing.get_args(hint) if is_union else (hint,)
-    found[field.name] = dataclasses.replace(
+    options_by_name[field.name] = dataclasses.replace(
       field.metadata["option"],
       kind=_KINDS.get(kinds[0]),
       may_be_none=types.NoneType in kinds,
       help=_attributes(options).get(field.name, ""),
     )
-  return found
+  return options_by_name
 
 
 def _attributes(options: type) -> dict[str, str]:
-  """Returns what docstrings say of the attributes of a class and its bases."""
-  found: dict[str, str] = {}
+  """Returns the texts of attributes in docstrings of a class and its bases."""
+  texts: dict[str, str] = {}
   for cls in reversed(options.__mro__):
-    _, _, rest = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")
-    rest, _, _ = rest.partition("\n\nRaises:")
-    for entry in re.split(r"\n(?=  \w)|\n\n", rest):
+    section = inspect.cleandoc(cls.__doc__ or "").partition("Attributes:\n")[2]
+    section = section.partition("\n\nRaises:")[0]
+    for entry in re.split(r"\n(?=  \w)|\n\n", section):
       name, _, text = entry.partition(":")
-      found[name.strip()] = " ".join(text.split())
-  return found
+      texts[name.strip()] = " ".join(text.split())
+  return texts
 
 
 def names(options: type, but: Iterable[str] = ()) -> tuple[str, ...]:
@@ -294,7 +294,7 @@ def check(instance: Any) -> None:
     instance: An instance of a dataclass of options.
 
   Raises:
-    ValueError: With the name, the value and what would be right.
+    ValueError: With the name, the value and the fix.
   """
   kind: type = type(instance)
   for name, described in options_of(kind).items():
@@ -332,7 +332,7 @@ def check_names(options: type, values: Any) -> None:
 
 
 def parse_json(text: str) -> Any:
-  """Returns what a JSON text says.
+  """Returns the value of a JSON text.
 
   Args:
     text: The text.
@@ -397,7 +397,7 @@ def define_flags(
     **defaults: Other defaults than the dataclass has.
 
   Raises:
-    ValueError: If `only`, `choices` or `defaults` name what is no option, or
+    ValueError: If `only`, `choices` or `defaults` have a name of no option, or
       a word that the option cannot be.
   """
   check_names(
@@ -434,7 +434,7 @@ def define_flags(
 
 
 class _Parser(flags.ArgumentParser):
-  """Reads what follows a flag's name; its errors follow the flag there.
+  """Reads the text of a flag; absl's message puts the flag before its errors.
 
   Attributes:
     choices: The words that it may be; empty if it may be any.

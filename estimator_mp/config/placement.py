@@ -1,9 +1,9 @@
 """Placement: the planned contents of each stage of a model, as plain data.
 
 Also the strategies that find one: to add a strategy, write a module of
-`estimator_mp.placement` and add its row to `STRATEGIES`. What
-`ShardingConfig.placement` and `--placement` take, their checks and their help
-follow from the row.
+`estimator_mp.placement` and add its row to `STRATEGIES`. The words of
+`ShardingConfig.placement` and `--placement`, their checks and their help follow
+from the row.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ if typing.TYPE_CHECKING:  # Options are checked before TensorFlow is imported.
 
 @dataclasses.dataclass(frozen=True)
 class Strategy:
-  """A way to place a model that has a name.
+  """A named way to place a model.
 
   Attributes:
     summary: Where it puts ops, as the help of `--placement` says it.
@@ -176,10 +176,10 @@ class Placement:
     Raises:
       ValueError: If something of it is missing or malformed.
     """
-    found: Placement = json_values.load(cls, values)
+    placement: Placement = json_values.load(cls, values)
     if "ops" not in values:  # Only one of model_fn's own stages has none.
       raise ValueError("it has no 'ops'")
-    stages, ops = found.stages, found.ops
+    stages, ops = placement.stages, placement.ops
     numbers = [x.stage for x in stages]
     if numbers != list(range(len(stages))):
       raise ValueError(
@@ -191,7 +191,7 @@ class Placement:
         raise ValueError(
           f"{name!r} is on stage {stage}, but it has {len(stages)} stage(s)"
         )
-    return dataclasses.replace(found, ops=MappingProxyType(ops))
+    return dataclasses.replace(placement, ops=MappingProxyType(ops))
 
   def table(self) -> str:
     """Returns a readable table: stages, their sum, and transfers.
@@ -200,18 +200,18 @@ class Placement:
     """
     titles = ["stage", "device", "layers", "parameters", "variables"]
     rows = [[str(s.stage), s.device, ", ".join(s.layers)] for s in self.stages]
-    held: Sequence[Any] = self.stages
+    entries: Sequence[Any] = self.stages
     if self.replicas:
-      found = positions(self.replicas)
-      titles = [*found[0], *titles[1:]]
+      columns = positions(self.replicas)
+      titles = [*columns[0], *titles[1:]]
       rows = [
         [*position, r.device, ", ".join(self.layers_of(r))]
-        for position, r in zip(found[1:], self.replicas, strict=True)
+        for position, r in zip(columns[1:], self.replicas, strict=True)
       ]
-      held = self.replicas
-    rows = [row + _numbers([x]) for row, x in zip(rows, held, strict=True)]
+      entries = self.replicas
+    rows = [row + _numbers([x]) for row, x in zip(rows, entries, strict=True)]
     blank = [""] * (len(titles) - 3)
-    rows.append(["all", *blank, *_numbers(held)])
+    rows.append(["all", *blank, *_numbers(entries)])
     if self.replicas:
       rows.append(["model", *blank, *_numbers(self.stages)])
     lines = amounts.columns([titles, *rows], len(titles) - 2)
@@ -233,7 +233,7 @@ class Placement:
 
 
 def positions(held: Sequence[ReplicaDevice]) -> list[list[str]]:
-  """Returns where devices are on the mesh, as columns of a table for people.
+  """Returns the positions of devices on the mesh, as a table for people.
 
   Args:
     held: The contents of devices.

@@ -3,7 +3,6 @@
 Evaluation and prediction read it, and so does a run that names it as placement.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -36,16 +35,15 @@ def save_placement(
     model_dir: The folder; made if it does not exist.
     mesh: The mesh that it is for.
   """
-  values = dict_of_placement(placement, mesh)
   tf.io.gfile.makedirs(model_dir)
   path = os.path.join(model_dir, PLACEMENT_FILE)
-  files.write_whole(path, json.dumps(values, indent=1) + "\n")
+  files.write_json(path, dict_of_placement(placement, mesh))
 
 
 def dict_of_placement(
   placement: Placement, mesh: mesh_lib.Mesh
 ) -> dict[str, Any]:
-  """Returns what `save_placement` writes as JSON.
+  """Returns the value of JSON that `save_placement` writes.
 
   Args:
     placement: The placement.
@@ -85,11 +83,11 @@ def load_placement(
 
 
 def resolve_placement(given: Any) -> Any:
-  """Returns what `ShardingConfig.placement` means.
+  """Returns the placement of `ShardingConfig.placement`.
 
   Args:
-    given: The name of a strategy, rules, a `Placement`, what
-      `Placement.to_dict` returned, or the path of a placement.json.
+    given: The name of a strategy, rules, a `Placement`, a dict of
+      `Placement.to_dict`, or the path of a placement.json.
 
   Returns:
     A name, rules as a tuple, or a `Placement`.

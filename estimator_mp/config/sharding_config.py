@@ -1,7 +1,7 @@
 """ShardingConfig: all options of sharding, checked for this machine.
 
-It is the options, once more checked: what they name is on this machine, and the
-files that they name have been read.
+It is the options, once more checked: this machine has the devices that they
+name, and the files have been read.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
     return self
 
   def __reduce__(self) -> tuple[Any, ...]:
-    """Pickles it by what `to_dict` says; a placement cannot be as it is."""
+    """Pickles it by `to_dict`, as a placement cannot be pickled."""
     return type(self).from_dict, (self.to_dict(),)
 
   def _check_aggregation(self, mesh: mesh_lib.Mesh) -> None:
@@ -84,7 +84,7 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
 
     Args:
       words: The options; a command has others besides.
-      **changes: Fields that are others than the options say.
+      **changes: Fields in place of those of the options.
 
     Raises:
       ValueError: If this machine has no such mesh, or a file cannot be read.
@@ -176,7 +176,7 @@ def define_sharding_flags(
     **defaults: The program's own defaults, such as `mesh="stage:4"`.
 
   Raises:
-    ValueError: If `only`, `choices` or `defaults` name what is no field, or
+    ValueError: If `only`, `choices` or `defaults` have a name of no field, or
       a word that the field cannot be.
   """
   options.define_flags(ShardingConfig, flag_values, only, choices, **defaults)

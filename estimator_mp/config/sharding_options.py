@@ -1,8 +1,8 @@
 """The options of sharding, and checks that need no devices.
 
-Nothing of it needs TensorFlow, so that a wrong flag is told at once. What the
-words mean on a machine, `ShardingConfig` checks. A new option is a field here,
-with its text in the docstring.
+They need no TensorFlow, so that a wrong flag is an error at once;
+`ShardingConfig` checks them on a machine. A new option is a field here, with
+its text in the docstring.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from estimator_mp.config.algorithms import ALGORITHMS
 from estimator_mp.config.schedules import orders
 from estimator_mp.config.schedules import schedule as schedule_lib
 
-# An expression for names, and the stage of what has such a name.
+# An expression for names, and the stage of ops with such a name.
 PlacementRule: TypeAlias = tuple[str, int]
 # An expression for names such as "features/x", and the axis of its examples;
 # None for a tensor that belongs to the whole batch.
@@ -241,7 +241,7 @@ class ShardingOptions:
     return orders.repeat(schedule, self.gradient_accumulation_steps)
 
   def _check_placement(self, num_stages: int) -> None:
-    """Raises if what is said of the placement does not fit together."""
+    """Raises if the options of the placement do not fit together."""
     if placement_lib.is_strategy(self.placement):
       return
     if isinstance(self.placement, tuple | list):
@@ -267,7 +267,7 @@ class ShardingOptions:
         )
 
   def _check_pipeline(self) -> None:
-    """Raises if what is said of micro-batches does not fit together."""
+    """Raises if the options of micro-batches do not fit together."""
     if self.recompute != "never" and self.schedule == "none":
       raise ValueError(
         f"recompute={self.recompute!r} needs a schedule, which says when to "
@@ -287,7 +287,7 @@ class ShardingOptions:
       )
 
   def _check_replicas(self, num_replicas: int) -> None:
-    """Raises if what is said of replicas does not fit together."""
+    """Raises if the options of replicas do not fit together."""
     if self.aggregation == HOROVOD and num_replicas > 1:
       raise ValueError(
         'aggregation="horovod" has one replica in each process, but mesh '

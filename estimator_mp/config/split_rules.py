@@ -1,10 +1,10 @@
-"""Rules that say which variables are split over devices, and by what.
+"""Split rules: the variables that are split over devices, and their dimension.
 
     split=[("attention/(query|key|value)/kernel", 1), ("embeddings", "mod")]
 
-A rule is a regular expression for names of variables, and where such a variable
-is split: a dimension, or one of `TABLES`, or None for never. It is data:
-what becomes of it, `estimator_mp.model_axis` says.
+A rule is a regular expression for names of variables, and the split of these: a
+dimension, or one of `TABLES`, or None for never. It is data, which
+`estimator_mp.plan.split_options` reads.
 """
 
 import re
@@ -18,7 +18,7 @@ AUTO = "auto"
 # How tables of embeddings are split: row i on device i % N; consecutive rows;
 # columns; each table on one device, chosen by bytes.
 TABLES = ("mod", "div", "columns", "whole")
-# An expression for names of variables, and where they are split.
+# An expression for names of variables, and their split.
 SplitRule: TypeAlias = tuple[str, int | str | None]
 
 _TABLE_WORDS = ", ".join(f'"{word}"' for word in TABLES)
@@ -40,7 +40,7 @@ def checked_split(
 
   Raises:
     ValueError: If it is another text, there is no rule, one is malformed, or
-      one names what the mesh has no axis for.
+      the mesh has no axis for one.
   """
   if split == AUTO:
     return AUTO
@@ -57,7 +57,7 @@ def checked_split(
   rules = name_rules.checked(
     "split",
     split,
-    _is_where,
+    _is_split,
     f"a dimension from 0, one of {_TABLE_WORDS}, or None",
     '("ffn/kernel", 1)',
   )
@@ -66,11 +66,11 @@ def checked_split(
   return rules
 
 
-def _is_where(where: Any) -> bool:
-  """Whether something can say where a variable is split."""
-  if type(where) is int:  # True is an int for isinstance.
-    return where >= 0
-  return where is None or where in TABLES
+def _is_split(split: Any) -> bool:
+  """Whether a value is the split of a rule."""
+  if type(split) is int:  # True is an int for isinstance.
+    return split >= 0
+  return split is None or split in TABLES
 
 
 def _check_axis(rule: SplitRule, spec: str, axes: Mapping[str, int]) -> None:

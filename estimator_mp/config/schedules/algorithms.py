@@ -1,8 +1,7 @@
 """Schedule algorithms: the order of a device's cells, as papers have it.
 
 To add an order, write the function of a device's row here and give it a name in
-`orders.ORDERS`; the choices of the option, the errors and what the tests check
-follow.
+`orders.ORDERS`; the choices of the option, the errors and the tests follow.
 """
 
 import collections
@@ -89,7 +88,7 @@ def zbv(schedule: Schedule, device: int) -> tuple[Cell, ...]:
   take a time of 1, micro-batch 0 comes up to device k at 2 K - 1 - k, and back
   down at 2 K + k. Until then the device begins with others; as soon as 2 K
   passes are held, each forward waits for the weights of another one. The end is
-  the same backwards, but that weights wait for whatever others wait for.
+  the same backwards, but that weights wait for all passes that others wait for.
   """
   size = schedule.num_devices
   to_come = size - device
@@ -120,8 +119,8 @@ def zbv(schedule: Schedule, device: int) -> tuple[Cell, ...]:
 def auto(schedule: Schedule, device: int) -> tuple[Cell, ...]:
   """Takes zb1p with no more micro-batches than may be held.
 
-  That is what is known before a model is: once its phases have costs,
-  `pipeline.auto_schedule` finds a better order.
+  It is the order before the model is known: with the costs of its phases,
+  `pipeline.auto_schedule` finds a better one.
   """
   most = schedule.most_live or schedule.num_micro_batches
   warm_up = min(schedule.num_devices - device - 1, most - 1)

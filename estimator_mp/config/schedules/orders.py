@@ -16,15 +16,15 @@ Row = Callable[[Schedule, int], tuple[Cell, ...]]
 
 
 def _check_multiple(schedule: Schedule) -> None:
-  """Raises if some micro-batches are left over."""
+  """Raises if micro-batches are no multiple of the devices."""
   stages, micro_batches = schedule.num_devices, schedule.num_micro_batches
   below = micro_batches // stages * stages
   if below != micro_batches:
-    right = f"{below} or {below + stages}" if below else f"{stages}"
+    fitting = f"{below} or {below + stages}" if below else f"{stages}"
     raise ValueError(
       f"schedule={schedule.name!r} on {stages} devices needs a multiple of "
       f"{stages} micro-batches, but num_micro_batches={micro_batches}; "
-      f"use {right}"
+      f"use {fitting}"
     )
 
 
@@ -115,7 +115,7 @@ def make_schedule(
   """Returns the schedule of a name.
 
   Args:
-    name: One of `NAMES`; `ORDERS` says what they mean.
+    name: One of `NAMES`; `ORDERS` describes them.
     num_stages: The devices on the stage axis, K.
     num_micro_batches: The micro-batches of a batch, M; for "interleaved" a
       multiple of K.

@@ -12,9 +12,9 @@ Four micro-batches on two stages, time to the right, backward in brackets:
 Both keep the devices equally busy; 1f1b holds the activations of fewer
 micro-batches.
 
-A backward pass may be split in two: into what earlier stages wait for, the
-gradients of activations, and what only this stage's weights need, which can
-wait until the device has nothing better to do (in braces):
+A backward pass may be split in two: the gradients of activations, which earlier
+stages wait for, and the gradients of weights, which can wait until the device
+is idle (in braces):
 
     zb1p   stage 0   0   1   .  [0] {0}  2  [1] {1}  3  [2] {2} [3] {3}
            stage 1   .   0  [0]  1  [1] {0}  2  [2] {1}  3  [3] {2} {3}
@@ -30,9 +30,9 @@ from collections.abc import Iterator
 class Phase(enum.IntEnum):
   """The passes of a micro-batch through a stage.
 
-  Where a schedule splits the backward pass, BACKWARD is what earlier stages
-  wait for, the gradients of activations, and WEIGHT what only the stage's own
-  weights need, with the sums over micro-batches. Otherwise BACKWARD is both.
+  Where a schedule splits the backward pass, BACKWARD has the gradients of
+  activations, and WEIGHT those of weights, with the sums over micro-batches.
+  Otherwise BACKWARD has both.
   """
 
   FORWARD = 0
@@ -40,7 +40,7 @@ class Phase(enum.IntEnum):
   WEIGHT = 2
 
 
-# What a micro-batch has on each stage if backward passes are not split.
+# The phases of a micro-batch if backward passes are not split.
 UNSPLIT: tuple[Phase, ...] = (Phase.FORWARD, Phase.BACKWARD)
 
 
@@ -52,7 +52,7 @@ class Cell:
     stage: The stage. With v virtual stages per device there are v times as
       many stages as devices; see `Schedule.device_of`.
     micro_batch: The micro-batch.
-    phase: Which pass.
+    phase: The pass.
   """
 
   stage: int
@@ -156,10 +156,10 @@ class Schedule:
       return (dataclasses.replace(cell, stage=cell.stage - 1),)
     if cell.phase is Phase.WEIGHT:
       return (dataclasses.replace(cell, phase=Phase.BACKWARD),)
-    found = [dataclasses.replace(cell, phase=Phase.FORWARD)]
+    cells = [dataclasses.replace(cell, phase=Phase.FORWARD)]
     if cell.stage + 1 < self.num_stages:
-      found.append(dataclasses.replace(cell, stage=cell.stage + 1))
-    return tuple(found)
+      cells.append(dataclasses.replace(cell, stage=cell.stage + 1))
+    return tuple(cells)
 
 
 # The cells of each device, in the order in which it runs them.
