@@ -1,4 +1,4 @@
-"""Observing: what was planned and what ran, for people and for checks.
+"""Observing: plans and executed steps, for people and for checks.
 
 In: a plan, and traces of steps. Out: tables, pictures, checks. It decides
 nothing.

@@ -11,7 +11,7 @@ from estimator_mp.observe import step_trace
 
 
 def to_dict(trace: step_trace.StepTrace) -> dict[str, Any]:
-  """Returns what is written as JSON.
+  """Returns the value of the JSON file.
 
   Args:
     trace: The trace.
@@ -47,7 +47,7 @@ def _name(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
 def _ran(
   name: str, category: str, where: tuple[int, int], span: Any, **args: Any
 ) -> dict[str, Any]:
-  """Returns the event of what ran on a device and a thread of it."""
+  """Returns the event of a span on a device and a thread of it."""
   return {
     "ph": "X",
     "name": name,

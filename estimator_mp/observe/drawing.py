@@ -86,17 +86,17 @@ def figure(
   import matplotlib.figure
 
   with matplotlib.rc_context(_SETTINGS):
-    found = matplotlib.figure.Figure(size, layout="constrained")
-    found.suptitle(title, x=0.02, ha="left")
-    found.supxlabel(footer, x=0.02, ha="left", color=FAINT)
-    yield found
+    picture = matplotlib.figure.Figure(size, layout="constrained")
+    picture.suptitle(title, x=0.02, ha="left")
+    picture.supxlabel(footer, x=0.02, ha="left", color=FAINT)
+    yield picture
 
 
 def save(figure: Any, directory: str, name: str) -> list[str]:
   """Writes NAME.png and NAME.svg; returns their paths.
 
   Args:
-    figure: What `figure` has yielded, within its context.
+    figure: A figure that `figure` has yielded, within its context.
     directory: An existing folder.
     name: The name of the files, without an ending.
   """

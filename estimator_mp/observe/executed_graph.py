@@ -18,7 +18,7 @@ _LOGGED_TRANSFER = "RecvTensor"
 
 
 class ExecutedGraph:
-  """The nodes of all partitions, whose sends and receives are seen through.
+  """The nodes of all partitions, connected over sends and receives.
 
   Attributes:
     nodes: The nodes by name, but for those that send.
@@ -47,7 +47,7 @@ class ExecutedGraph:
   def inputs_of(self, name: str) -> list[tuple[str, int]]:
     """Returns the nodes, and the numbers of their outputs, that a node reads.
 
-    Of a node that receives: what was sent to it.
+    For a node that receives it is the sender's input.
 
     Args:
       name: The node.
@@ -65,8 +65,8 @@ def node_stats(
   """Yields a canonical device name and a NodeExecStats for each run of an op.
 
   Left out are entries of a GPU's own tracer (streams, copies), without a task.
-  So are the entries that the tasks of a cluster make for what they received
-  from each other: these have no op, and no dtype.
+  So are entries for tensors that tasks of a cluster received from each other:
+  these have no op, and no dtype.
 
   Args:
     metadata: The RunMetadata of a traced step.
@@ -102,12 +102,12 @@ class MeasuredTransfer:
 def measured_transfers(
   partition_graphs: Iterable[tf.compat.v1.GraphDef],
 ) -> list[MeasuredTransfer]:
-  """Returns what a step really sent between devices.
+  """Returns the transfers between devices in an executed step.
 
   Args:
     partition_graphs: `RunMetadata.partition_graphs` of a step.
   """
-  found = []
+  transfers = []
   for partition in partition_graphs:
     nodes = {node.name: node for node in partition.node}
     for node in partition.node:
@@ -121,14 +121,14 @@ def measured_transfers(
         name, output = _split_output(node.input[0])
         is_signal = _is_empty_constant(nodes[name])
         op = name.rpartition("/ctrl/")[0] if is_signal else name
-        found.append(
+        transfers.append(
           MeasuredTransfer(op, output, source, destination, is_signal)
         )
-  return found
+  return transfers
 
 
 def _is_empty_constant(node: tf.compat.v1.NodeDef) -> bool:
-  """Whether a node is what TensorFlow sends for a control dependency."""
+  """Whether a node is the tensor that TensorFlow sends for a control edge."""
   if node.op != "Const" or "/ctrl/" not in node.name:
     return False
   shape = tf.TensorShape(node.attr["value"].tensor.tensor_shape)

@@ -2,9 +2,9 @@
 
 A row per device, time to the right. A box is a cell: its colour and number are
 the micro-batch; it is pale and hatched if it goes backward, and crosswise if it
-makes gradients of weights alone. A cell that began and then waited is faint
-meanwhile. The line under the boxes of a device is dark while it ran something
-of them.
+computes gradients of weights alone. A cell that began and then waited is faint
+meanwhile. The line under the boxes of a device is dark while it ran a kernel of
+a cell.
 """
 
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.observe import drawing, step_trace
 from estimator_mp.observe.step_trace import CellSpan, Interval, StepTrace
 
-# Inches: what a cell and a lane need, and what is beside the lanes.
+# Inches: the width of a cell, the height of a lane, and the margins.
 _CELL, _LANE, _SIDES = 0.32, 0.35, 2.4
 _MAX_LANES = 8
 _STRIP = 0.2  # Of a lane.
-# Of all the time: what is drawn after the pipeline, and the shortest pause.
+# Fractions of the makespan: the time after it, and the shortest pause.
 _AFTER, _PAUSE = 0.12, 0.01
 _WAITING, _BUSY, _OTHER = 0.12, "#4a5561", "#aab3bf"
 # The words for a phase, how much of its colour it has, and its hatch.
@@ -83,7 +83,7 @@ def lay_out(trace: StepTrace, device: int) -> dict[int, list[list[CellSpan]]]:
     trace: The trace.
     device: The index of the device.
   """
-  found = {}
+  lanes_of_stages = {}
   for stage in trace.stages_of(device):
     spans = [
       x for x in trace.spans if x.device == device and x.cell.stage == stage
@@ -91,11 +91,11 @@ def lay_out(trace: StepTrace, device: int) -> dict[int, list[list[CellSpan]]]:
     # A short overlap at an end is none.
     ends = [(x.start, 0.8 * x.end + 0.2 * x.start) for x in spans]
     lanes = [lane % _MAX_LANES for lane in step_trace.lanes(ends)]
-    found[stage] = [
+    lanes_of_stages[stage] = [
       [x for x, other in zip(spans, lanes, strict=True) if other == lane]
       for lane in range(max(lanes, default=0) + 1)
     ]
-  return found
+  return lanes_of_stages
 
 
 def _draw_device(
@@ -172,14 +172,14 @@ def _bars(
 
 
 def _look(phase: Phase, color: str) -> dict[str, Any]:
-  """Returns what a cell of a phase looks like."""
+  """Returns the look of a cell of a phase."""
   _, share, hatch = _PHASES[phase]
   edge = "white" if phase is Phase.FORWARD else color
   return {"facecolor": (color, share), "edgecolor": edge, "hatch": hatch}
 
 
 def other_intervals(trace: StepTrace, device: int) -> list[Interval]:
-  """Returns when kernels outside of cells ran on a device of a pipeline.
+  """Returns the intervals of kernels outside of cells on a pipeline's device.
 
   Args:
     trace: The trace.
@@ -193,7 +193,7 @@ def other_intervals(trace: StepTrace, device: int) -> list[Interval]:
 
 
 def legend(trace: StepTrace) -> list[Any]:
-  """Returns a labelled patch for each look that boxes in the picture have.
+  """Returns a labelled patch for each look of boxes in the picture.
 
   Args:
     trace: The trace.
@@ -217,7 +217,7 @@ def legend(trace: StepTrace) -> list[Any]:
 
 
 def _facts(trace: StepTrace) -> list[str]:
-  """Returns what is said of a whole step."""
+  """Returns the figures of a whole step."""
   bound = ""
   if trace.schedule is not None:
     bound = f" (bound {trace.bubble_bound:.0%})"

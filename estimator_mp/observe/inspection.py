@@ -1,7 +1,7 @@
 """Inspection: computation, contents and transfers of a graph's stages.
 
-No session runs: the costs are those of a nominal batch, and what is sent is as
-planned. `comparison.inspect_model` builds the graph of a model_fn for it.
+No session runs: the costs are those of a nominal batch, and the transfers are
+planned ones. `comparison.inspect_model` builds the graph of a model_fn for it.
 """
 
 import collections
@@ -72,13 +72,13 @@ class Boundary:
   num_bytes: int
 
   def summary(self) -> str:
-    """Returns what is sent for people: "2 tensors, 1.20 kB"."""
+    """Returns the traffic for people: "2 tensors, 1.20 kB"."""
     return _sent(self.num_tensors, self.num_bytes)
 
 
 @dataclasses.dataclass(frozen=True)
 class InspectedReplicas:
-  """How several replicas of a model are kept, and what they sum.
+  """The replicas of a model: their variables, and the sums over them.
 
   Attributes:
     variables: "mirrored" or "shared".
@@ -94,19 +94,19 @@ class InspectedReplicas:
   @property
   def num_bytes(self) -> int:
     """The bytes of one replica that are summed with those of others."""
-    return sum(found.num_bytes or 0 for found in self.sums)
+    return sum(total.num_bytes or 0 for total in self.sums)
 
-  def lines(self, held: Sequence[placement_lib.ReplicaDevice]) -> list[str]:
+  def lines(self, devices: Sequence[placement_lib.ReplicaDevice]) -> list[str]:
     """Returns lines for people.
 
     Args:
-      held: The contents of each device of each replica.
+      devices: The contents of each device of each replica.
     """
-    count = held[-1].replica + 1
+    count = devices[-1].replica + 1
     return [
       f"{count} replicas; their variables are {self.variables}, the "
       f"optimizer's state is {self.optimizer_state}",
-      *_lines_of_devices(held),
+      *_lines_of_devices(devices),
       "gradients summed over replicas each training step: "
       f"{amounts.amount(self.num_bytes, 'B')} of each replica",
       *_lines_of_sums(self.sums),
@@ -125,7 +125,7 @@ class Inspection:
     boundaries: The transfers, added up by pairs of devices.
     replicas: The variables of replicas; None if there is one replica.
     splits: The split over the model axis; None on a mesh without one.
-    segments: How slices of the batch wait for each other, and what is executed
+    segments: The segments of slices of the batch, and the ops that are executed
       once; None if the batch has one slice.
   """
 
@@ -171,7 +171,7 @@ class Inspection:
     }
 
   def columns(self) -> dict[str, list[str]]:
-    """Returns what is said of the stages: by its title, a text for each."""
+    """Returns the columns of the table: by its title, a text for each stage."""
     stages, costs = self.placement.stages, self.costs
     return {
       "stage": [str(x.stage) for x in stages],
@@ -192,11 +192,11 @@ class Inspection:
     lines = [*amounts.columns(rows, 3), ""]
     if uneven := self.uneven_lines():
       lines += [*uneven, ""]
-    held = self.placement.replicas
+    devices = self.placement.replicas
     if self.replicas is not None:
-      lines += [*self.replicas.lines(held), ""]
-    elif held:
-      lines += [*_lines_of_devices(held), ""]
+      lines += [*self.replicas.lines(devices), ""]
+    elif devices:
+      lines += [*_lines_of_devices(devices), ""]
     if self.splits is not None:
       lines += [*self.splits.lines(), ""]
     if self.segments is not None:
@@ -257,45 +257,44 @@ def inspect_graph(
 
 
 def _lines_of_devices(
-  held: Sequence[placement_lib.ReplicaDevice],
+  contents: Sequence[placement_lib.ReplicaDevice],
 ) -> list[str]:
-  """Returns a table of what devices hold."""
-  titles, *positions = placement_lib.positions(held)
+  """Returns a table of the contents of devices."""
+  titles, *positions = placement_lib.positions(contents)
   rows = [[*titles, "device", "parameters", "variables"]]
-  for position, device in zip(positions, held, strict=True):
+  for position, device in zip(positions, contents, strict=True):
     amount = amounts.amount(device.variable_bytes, "B")
     rows.append([*position, device.device, f"{device.parameters:,}", amount])
   return amounts.columns(rows, len(titles) + 1)
 
 
 def _sums_of_step(graph: tf.Graph) -> list[GradientSum]:
-  """Returns what a training step sums over replicas.
+  """Returns the sums of a training step over replicas.
 
-  Where the graph does not know how large a gradient is, the sum has the bytes
-  of a nominal batch.
+  A gradient of unknown size has the bytes of a nominal batch.
   """
   plan = sharding_plan.get_plan(graph)
   sums = [
-    found
+    total
     for request in (plan.gradient_sums if plan is not None else ())
-    for found in request
+    for total in request
   ]
-  if all(found.num_bytes is not None for found in sums):
+  if all(total.num_bytes is not None for total in sums):
     return sums
   sizes = costs.nominal_bytes(graph.get_operations())
   return [
-    found.of_size(sum(sizes[name] for name in found.tensors))
-    if found.num_bytes is None
-    else found
-    for found in sums
+    total.of_size(sum(sizes[name] for name in total.tensors))
+    if total.num_bytes is None
+    else total
+    for total in sums
   ]
 
 
 def _lines_of_sums(sums: Sequence[GradientSum]) -> list[str]:
-  """Returns lines for people: one for sums of the same devices, by one way."""
+  """Returns a line for the sums of the same devices by one algorithm."""
   groups: dict[tuple[tuple[str, ...], str], list[GradientSum]] = {}
-  for found in sums:
-    groups.setdefault((found.devices, found.algorithm), []).append(found)
+  for total in sums:
+    groups.setdefault((total.devices, total.algorithm), []).append(total)
   return [
     f"  {', '.join(devices)}: {_line_of_sums(algorithm, group)}"
     for (devices, algorithm), group in groups.items()
@@ -303,19 +302,19 @@ def _lines_of_sums(sums: Sequence[GradientSum]) -> list[str]:
 
 
 def _line_of_sums(algorithm: str, group: Sequence[GradientSum]) -> str:
-  """Returns what is said of sums of the same devices, by one way."""
-  count = len({name for found in group for name in found.variables})
-  num_bytes = sum(found.num_bytes or 0 for found in group)
+  """Returns the line of sums of the same devices by one algorithm."""
+  count = len({name for total in group for name in total.variables})
+  num_bytes = sum(total.num_bytes or 0 for total in group)
   text = (
     f"{amounts.counted(count, 'gradient')}, {amounts.amount(num_bytes, 'B')}, "
     f"in {amounts.counted(len(group), 'sum')} "
     f"{_WORDS.get(algorithm, f'by {algorithm}')}"
   )
   links: collections.Counter[tuple[str, str]] = collections.Counter()
-  for found in group:
-    if found.links is None:
+  for total in group:
+    if total.links is None:
       return f"{text}; TensorFlow's own ops send"
-    links.update(found.links)
+    links.update(total.links)
   return (
     f"{text}; {amounts.amount(sum(links.values()), 'B')} sent, at most "
     f"{amounts.amount(max(links.values(), default=0), 'B')} from one device to "
@@ -336,7 +335,7 @@ def _costs_of_stages(
     )
   op_costs = costs.op_costs(forward.ops, measured_seconds)
   gradients = _gradient_bytes(graph, forward)
-  found = []
+  stages = []
   for stage in placement.stages:
     of_stage = [
       cost
@@ -352,7 +351,7 @@ def _costs_of_stages(
       costs.update_seconds([variable], num_bytes, measured_seconds)
       for variable, num_bytes in updated.items()
     ]
-    found.append(
+    stages.append(
       StageCosts(
         flops=sum(cost.flops for cost in of_stage),
         seconds=sum(cost.step_seconds for cost in of_stage) + sum(updates),
@@ -360,7 +359,7 @@ def _costs_of_stages(
         activation_bytes=sum(cost.output_bytes for cost in of_stage),
       )
     )
-  return tuple(found)
+  return tuple(stages)
 
 
 def _gradient_bytes(
@@ -385,7 +384,7 @@ def boundaries(
   Args:
     sent: The transfers.
     mesh: The mesh.
-    same: The devices that are taken for another one, with that.
+    same: Devices that count as another one, each with that.
   """
   groups: dict[tuple[str, str], list[int]] = {}
   for x in sent:

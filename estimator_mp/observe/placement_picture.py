@@ -1,8 +1,8 @@
 """Placement picture: a partition drawn, and as text for Graphviz.
 
-A column per stage, with its layers, weights and costs; arrows for what the
-stages send each other in a training step: forward above, backward below. Of
-several replicas the picture shows the first; the text has the devices of all.
+A column per stage, with its layers, weights and costs; arrows for the transfers
+between stages in a training step: forward above, backward below. Of several
+replicas the picture shows the first; the text has the devices of all.
 """
 
 import json
@@ -42,21 +42,21 @@ def write_pictures(
   """
   stages = inspected.placement.stages
   first = {
-    held.device: stages[held.stages[0]].device
-    for held in inspected.placement.replicas
-    if not held.replica
+    contents.device: stages[contents.stages[0]].device
+    for contents in inspected.placement.replicas
+    if not contents.replica
   }
   sent = inspected.placement.transfers
-  found = inspection.boundaries(sent, inspected.mesh, first)
+  boundaries = inspection.boundaries(sent, inspected.mesh, first)
   column = {x.device: k for k, x in reversed([*enumerate(stages)])}
   spans = {
     x: column[x.destination] - column[x.source]
-    for x in found
+    for x in boundaries
     if {x.source, x.destination} <= {*column}
   }
   by_bytes = sorted(spans, key=lambda x: -x.num_bytes)
   far = [x for x in by_bytes if abs(spans[x]) > 1][_MAX_FAR:]
-  left_out = [x for x in found if x in far or x not in spans]
+  left_out = [x for x in boundaries if x in far or x not in spans]
   arrows = [
     (column[x.source], span, x.summary())
     for x, span in spans.items()
@@ -67,7 +67,7 @@ def write_pictures(
   )
   layers = max(len(x.layers) for x in stages)
   heights = [_ARROW * (above + 1), _ROW * (8 + layers), _ARROW * (below + 1)]
-  footer = _footer(inspected, found, left_out)
+  footer = _footer(inspected, boundaries, left_out)
   size = (_WIDTH * len(stages) + 1, sum(heights) + 0.8)
   with drawing.figure(size, inspected.title, footer) as figure:
     every_axes = figure.subplots(3, sharex=True, height_ratios=heights)
@@ -93,11 +93,11 @@ def dot(inspected: inspection.Inspection) -> str:
   for device, *values in zip(columns["device"], *columns.values(), strict=True):
     words = map(": ".join, zip(columns, values, strict=True))
     labels.setdefault(device, []).extend(words)
-  held = inspected.placement.replicas
-  titles, *positions = placement_lib.positions(held)
-  for one, position in zip(held, positions, strict=True):
+  devices = inspected.placement.replicas
+  titles, *positions = placement_lib.positions(devices)
+  for contents, position in zip(devices, positions, strict=True):
     words = map(" ".join, zip(titles, position, strict=True))
-    labels.setdefault(one.device, [*words, one.device])
+    labels.setdefault(contents.device, [*words, contents.device])
   texts = [
     "rankdir=LR;",
     'node [shape=box, fontname="sans-serif"];',
@@ -119,7 +119,7 @@ def _quoted(*words: str) -> str:
 
 def _footer(
   inspected: inspection.Inspection,
-  found: Sequence[inspection.Boundary],
+  boundaries: Sequence[inspection.Boundary],
   left_out: Sequence[inspection.Boundary],
 ) -> str:
   """Returns the line at the bottom."""
@@ -131,7 +131,7 @@ def _footer(
       "gradients with the others."
     )
   if inspected.mesh.axis_size("model") > 1:
-    within = sum(x.num_bytes for x in found if x.source == x.destination)
+    within = sum(x.num_bytes for x in boundaries if x.source == x.destination)
     texts.append(f"Within stages: {amounts.amount(within, 'B')}.")
   if left_out:
     count = sum(x.num_tensors for x in left_out)

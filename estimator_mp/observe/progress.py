@@ -110,13 +110,13 @@ class ProgressHook(tf.estimator.SessionRunHook):
 
   @contextlib.contextmanager
   def _writing(self) -> Iterator[None]:
-    """Keeps the error if the stream cannot be written to; nothing is, then."""
+    """Keeps the error if the stream cannot be written to."""
     try:
       yield
     except OSError as error:
       self.error = error
       with contextlib.suppress(OSError, ValueError):
-        # What is written later, also when the process ends, has to vanish.
+        # Later writes, also when the process ends, go to the null device.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)

@@ -2,10 +2,10 @@
 
 A column per device. A row for each variable that is split, the largest first,
 with the device's shard of it filled in. Below them a row for each tensor that
-the devices send each other, that of the most bytes first: what is summed,
-gathered or read by all. Those that only numbers in their names tell apart, as
-those of layers, are one row. Where tables are split over replicas, a last row
-is for what each has whole.
+the devices send each other, that of the most bytes first: it is summed,
+gathered or read by all. Rows whose names differ in numbers only, as those of
+layers, are one row. Where tables are split over replicas, a last row is for the
+variables that each has whole.
 """
 
 import dataclasses
@@ -27,9 +27,9 @@ from estimator_mp.plan.split_plan import (
 
 # Inches.
 _COLUMN, _ROW, _LETTER = 1.3, 0.42, 0.07
-# Rows of variables, and as many of what is sent.
+# Rows of variables, and as many of tensors.
 _MOST_ROWS = 24
-# What is sent no more than this of, as of scalars and shapes, has no row.
+# A tensor of no more bytes, as scalars and shapes are, has no row.
 _MOST_LEFT_OUT_BYTES = 64
 # A number in a name, but for that of an op's output.
 _NUMBER = re.compile(r"((?<![:\d])\d+)")
@@ -43,13 +43,13 @@ def write_pictures(
   directory: str,
   replicated: int = 0,
 ) -> list[str]:
-  """Draws what is split into split.png and split.svg.
+  """Draws the split variables into split.png and split.svg.
 
   The same plan gives the same files.
 
   Args:
     title: The text above the picture.
-    plan: The split, and what it sends.
+    plan: The split, and its transfers.
     devices: The titles of the columns, one for each part.
     directory: An existing folder.
     replicated: How many parameters each of the devices has besides, all of
@@ -61,11 +61,11 @@ def write_pictures(
   Raises:
     ValueError: If matplotlib is not installed.
   """
-  found = rows(plan)
-  variables = [x for x in found if isinstance(x.first, SplitVariable)]
-  sent = [x for x in found if isinstance(x.first, Sent)]
+  every_row = rows(plan)
+  variables = [x for x in every_row if isinstance(x.first, SplitVariable)]
+  sent = [x for x in every_row if isinstance(x.first, Sent)]
   drawn = variables[:_MOST_ROWS] + sent[:_MOST_ROWS]
-  labels = [f"{row.name}\n{row.what}" for row in drawn]
+  labels = [f"{row.name}\n{row.description}" for row in drawn]
   if replicated:
     words = f"{replicated:,} parameters, whole in each replica"
     labels.append(f"all other variables\n{words}")
@@ -105,12 +105,12 @@ def _footer(
   num_bytes = amounts.amount(plan.num_bytes, "B")
   text = f"Sent {where} each training step: {num_bytes}."
   left_out = [
-    amounts.counted(sum(row.count for row in found), f"smaller {thing}")
-    for found, thing in (
+    amounts.counted(sum(row.count for row in undrawn), f"smaller {thing}")
+    for undrawn, thing in (
       (variables[_MOST_ROWS:], "variable"),
       (sent[_MOST_ROWS:], "tensor"),
     )
-    if found
+    if undrawn
   ]
   return f"{text}\nNot drawn: {', '.join(left_out)}." if left_out else text
 
@@ -157,7 +157,7 @@ def _draw_sent(axes: Any, sent: Sent, y: int, last: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-  """Variables, or tensors that are sent, which only numbers tell apart.
+  """Variables, or tensors that are sent, whose names differ in numbers only.
 
   Attributes:
     name: Their name, with `*` for the numbers in which they differ.
@@ -170,57 +170,59 @@ class Row:
   count: int
 
   @property
-  def what(self) -> str:
-    """How it is split, or what is done to it; and its bytes."""
+  def description(self) -> str:
+    """Its split, or its reshard; and its bytes."""
     first = self.first
     if isinstance(first, Sent):
-      what = f"{first.kind}; {amounts.amount(first.forward_bytes, 'B')}"
+      text = f"{first.kind}; {amounts.amount(first.forward_bytes, 'B')}"
       if first.backward_bytes:
-        what += f", {amounts.amount(first.backward_bytes, 'B')} back"
+        text += f", {amounts.amount(first.backward_bytes, 'B')} back"
     else:
       shape = " x ".join(f"{size:,}" for size in first.shape)
       num_bytes = amounts.amount(first.num_bytes, "B")
-      what = f"{shape}, split by axis {first.axis}; {num_bytes}"
-    return what if self.count == 1 else f"each of {self.count:,}: {what}"
+      text = f"{shape}, split by axis {first.axis}; {num_bytes}"
+    return text if self.count == 1 else f"each of {self.count:,}: {text}"
 
 
 def rows(plan: SplitPlan) -> list[Row]:
-  """Returns what the picture shows, from the top: variables, and what is sent.
+  """Returns the rows of the picture, from the top: variables, then tensors.
 
   Of both the one with the most bytes is first, and the order of the plan
   decides where they have the same. Slots are left out, as they are split as
   their variables are, and so are scalars and shapes that are sent.
 
   Args:
-    plan: The split, and what it sends.
+    plan: The split, and its transfers.
   """
   both: list[list[SplitVariable | Sent]] = [
     [x for x in plan.variables if x not in plan.slots],
     [x for x in plan.sent if x.num_bytes > _MOST_LEFT_OUT_BYTES],
   ]
   alike: dict[SplitVariable | Sent, list[SplitVariable | Sent]] = {}
-  for found in both:
-    for one in sorted(found, key=lambda one: -one.num_bytes):
-      alike.setdefault(_without_numbers(one), []).append(one)
+  for entries in both:
+    for entry in sorted(entries, key=lambda entry: -entry.num_bytes):
+      alike.setdefault(_without_numbers(entry), []).append(entry)
   return [
     Row(_common_name(map(_name, row)), row[0], len(row))
     for row in alike.values()
   ]
 
 
-def _name(one: SplitVariable | Sent) -> str:
-  return one.tensor.removesuffix(":0") if isinstance(one, Sent) else one.name
+def _name(entry: SplitVariable | Sent) -> str:
+  return (
+    entry.tensor.removesuffix(":0") if isinstance(entry, Sent) else entry.name
+  )
 
 
-def _without_numbers(one: SplitVariable | Sent) -> SplitVariable | Sent:
-  if isinstance(one, Sent):
-    tensor, op = (_NUMBER.sub("*", name) for name in (one.tensor, one.op))
-    return dataclasses.replace(one, tensor=tensor, op=op)
-  return dataclasses.replace(one, name=_NUMBER.sub("*", one.name))
+def _without_numbers(entry: SplitVariable | Sent) -> SplitVariable | Sent:
+  if isinstance(entry, Sent):
+    tensor, op = (_NUMBER.sub("*", name) for name in (entry.tensor, entry.op))
+    return dataclasses.replace(entry, tensor=tensor, op=op)
+  return dataclasses.replace(entry, name=_NUMBER.sub("*", entry.name))
 
 
 def _common_name(names: Iterable[str]) -> str:
-  """Returns names that only numbers tell apart as one, with `*` for these."""
+  """Returns names that differ in numbers only as one, with `*` for these."""
   places = zip(*map(_NUMBER.split, names), strict=True)
   return "".join(x[0] if len(set(x)) == 1 else "*" for x in places)
 

@@ -1,4 +1,4 @@
-"""Scalars of TensorBoard of what sharding costs: bubble, bytes sent, memory."""
+"""Scalars of TensorBoard with costs of sharding: bubble, bytes sent, memory."""
 
 import time
 
@@ -16,7 +16,7 @@ class StepScalarsHook(tf.estimator.SessionRunHook):
   """Traces a step now and then, and writes scalars of it beside the summaries.
 
   sharding/bubble: The share of the devices' time in which they were idle.
-  sharding/sent_bytes: What devices sent each other.
+  sharding/sent_bytes: The bytes that devices sent each other.
   sharding/peak_live_bytes/N: The most bytes of tensors, without variables, that
     were alive at once on device N of the mesh.
   """
@@ -104,11 +104,11 @@ def with_scalars(
 
 def _summary(trace: step_trace.StepTrace) -> tf.compat.v1.Summary:
   """Returns the scalars of a trace."""
-  found = tf.compat.v1.Summary()
+  summary = tf.compat.v1.Summary()
   for tag, number in (
     ("bubble", trace.bubble),
     ("sent_bytes", trace.total_sent_bytes),
     *((f"peak_live_bytes/{k}", x) for k, x in enumerate(trace.peak_live_bytes)),
   ):
-    found.value.add(tag=f"sharding/{tag}", simple_value=number)
-  return found
+    summary.value.add(tag=f"sharding/{tag}", simple_value=number)
+  return summary

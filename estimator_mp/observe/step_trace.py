@@ -104,7 +104,7 @@ class StepTrace:
     return device * self.num_replicas // len(self.devices)
 
   def group_of(self, device: int) -> str:
-    """Returns what a device shares with its neighbours: a replica, a task.
+    """Returns the replica and the task of a device, where there are several.
 
     Args:
       device: The index of the device.
@@ -112,14 +112,14 @@ class StepTrace:
     Returns:
       Such as "replica 1, worker 0"; empty if all devices are of one group.
     """
-    found = []
+    names = []
     if self.num_replicas > 1:
-      found.append(f"replica {self.replica_of(device)}")
+      names.append(f"replica {self.replica_of(device)}")
     task = devices_lib.task_of(self.devices[device])
     if task:
       job, index = task.removeprefix("/job:").split("/task:")
-      found.append(f"{job} {index}")
-    return ", ".join(found)
+      names.append(f"{job} {index}")
+    return ", ".join(names)
 
   def stages_of(self, device: int) -> list[int]:
     """Returns the stages that a device works on; none without a pipeline.
@@ -140,7 +140,7 @@ class StepTrace:
     for kernel in self.kernels:
       if kernel.cell is not None:
         of_cell.setdefault((kernel.device, kernel.cell), []).append(kernel)
-    found = [
+    spans = [
       CellSpan(
         cell,
         device,
@@ -151,7 +151,7 @@ class StepTrace:
       for (device, cell), kernels in of_cell.items()
     ]
     return tuple(
-      sorted(found, key=lambda span: (span.start, span.device, span.cell))
+      sorted(spans, key=lambda span: (span.start, span.device, span.cell))
     )
 
   def busy_intervals(self, device: int) -> list[Interval]:
@@ -198,9 +198,8 @@ class StepTrace:
   def bubble_bound(self) -> float:
     """The least bubble that the schedule can have if stages are equal.
 
-    Where it splits backward passes, that depends on how long phases take, so it
-    is that of phases as long as those that ran, if all did. Without a pipeline,
-    0.
+    Where it splits backward passes, it depends on the times of phases: those
+    that were measured, if all phases ran. Without a pipeline, 0.
     """
     if self.schedule is None:
       return 0.0
@@ -211,9 +210,8 @@ class StepTrace:
         sum(span.busy for span in self.spans if span.cell.phase is phase)
         for phase in self.schedule.phases
       ]
-      forward, backward, weight = times if all(times) else (1.0, 1.0, 1.0)
-      found = simulation.simulate(self.schedule, forward, backward, weight)
-      speed_up = found.speed_up
+      phases = times if all(times) else [1.0, 1.0, 1.0]
+      speed_up = simulation.simulate(self.schedule, *phases).speed_up
     return 1 - speed_up / self.schedule.num_devices
 
   @property
@@ -232,7 +230,7 @@ class StepTrace:
     return self._sent_among(lambda device: device // self.devices_per_stage)
 
   def _sent_among(self, group_of: Callable[[int], int]) -> int:
-    """Returns what devices of one group sent each other, in bytes."""
+    """Returns the bytes that devices of one group sent each other."""
     group = {name: group_of(i) for i, name in enumerate(self.devices)}
     return sum(
       size
@@ -260,7 +258,7 @@ class StepTrace:
     return tuple(peak(intervals) for intervals in held)
 
   def summary(self) -> str:
-    """Returns what people want to know of the step, in one line."""
+    """Returns the main figures of the step, in one line."""
     bound = "no pipeline"
     if self.schedule is not None:
       bound = f"bound {self.bubble_bound:.0%}"
@@ -286,13 +284,13 @@ def union(intervals: Iterable[Interval], pause: float = 0.0) -> list[Interval]:
     intervals: Pairs of a start and an end.
     pause: Those that no longer pause parts are one.
   """
-  found: list[Interval] = []
+  disjoint: list[Interval] = []
   for start, end in sorted(intervals):
-    if found and start <= found[-1][1] + pause:
-      found[-1] = (found[-1][0], max(found[-1][1], end))
+    if disjoint and start <= disjoint[-1][1] + pause:
+      disjoint[-1] = (disjoint[-1][0], max(disjoint[-1][1], end))
     else:
-      found.append((start, end))
-  return found
+      disjoint.append((start, end))
+  return disjoint
 
 
 def _length(intervals: Iterable[Interval]) -> float:
@@ -303,7 +301,7 @@ def peak(amounts_held: Sequence[tuple[float, float, int]]) -> int:
   """Returns the greatest sum of amounts that are held at one time.
 
   Args:
-    amounts_held: A start, an end and an amount each. What ends when another
+    amounts_held: A start, an end and an amount each. One that ends when another
       starts is not held together with it.
   """
   changes = [(start, 1, amount) for start, _, amount in amounts_held]
@@ -322,10 +320,10 @@ def lanes(intervals: Sequence[Interval]) -> list[int]:
     Lanes from 0 on, in the order of the intervals.
   """
   ends: list[float] = []
-  found = [0] * len(intervals)
+  lane_of = [0] * len(intervals)
   for index in sorted(range(len(intervals)), key=lambda i: intervals[i]):
     start, end = intervals[index]
     lane = next((i for i, free in enumerate(ends) if free <= start), len(ends))
     ends[lane : lane + 1] = [end]
-    found[index] = lane
-  return found
+    lane_of[index] = lane
+  return lane_of

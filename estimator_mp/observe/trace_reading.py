@@ -1,4 +1,4 @@
-"""Reading a trace: a StepTrace from what a session returns of a traced step."""
+"""Reading a trace: a StepTrace from the RunMetadata of a traced step."""
 
 import collections
 from collections.abc import (
@@ -32,11 +32,11 @@ def read_trace(
   mesh: mesh_lib.Mesh,
   graph: tf.Graph,
 ) -> step_trace.StepTrace:
-  """Returns what a step really did.
+  """Returns the trace of an executed step.
 
   The times of ops on a GPU are those in which the host launched them. An op
   that the graph does not have was made by the session's optimizer, and belongs
-  to the cell of what it reads.
+  to the cell of its inputs.
 
   Args:
     metadata: The RunMetadata of the step, which ran with
@@ -83,7 +83,7 @@ def _kernels(
   cells: Mapping[str, _Place],
   plan: sharding_plan.PipelinePlan | None,
 ) -> Iterator[step_trace.Kernel]:
-  """Yields what ran on the devices; the step begins at 0."""
+  """Yields the kernels of the devices; the step begins at 0."""
   all_stats = [
     (devices.index(device), node)
     for device, node in executed_graph.node_stats(metadata)
@@ -146,16 +146,16 @@ def _cells(
     if name not in readers:
       return cells.get(name)
     if name not in done:
-      done[name] = None  # What a loop leads back to.
-      found = [cell_of(source) for source, _ in graph.inputs_of(name)]
-      last = max(filter(None, found), key=_progress, default=None)
+      done[name] = None  # A loop leads back to it.
+      sources = [cell_of(source) for source, _ in graph.inputs_of(name)]
+      last = max(filter(None, sources), key=_progress, default=None)
       done[name] = last or min(readers[name], key=_progress)
     return done[name]
 
   for name in readers:
-    found = cell_of(name)
-    if found is not None:
-      cells[name] = found
+    cell = cell_of(name)
+    if cell is not None:
+      cells[name] = cell
   return cells
 
 
@@ -179,12 +179,12 @@ def _cells_that_read(
     sources = [source for source, _ in graph.inputs_of(name)]
     return [(source, cell) for source in sources if source in unknown]
 
-  found: dict[str, set[_Place]] = {}
+  readers: dict[str, set[_Place]] = {}
   known = [(name, cells[name]) for name in graph.nodes if name in cells]
   for name, cell in traversal.walk(known, before):
     if name in unknown:
-      found.setdefault(name, set()).add(cell)
-  return found
+      readers.setdefault(name, set()).add(cell)
+  return readers
 
 
 def _progress(place: _Place) -> tuple[int, int]:
@@ -211,17 +211,17 @@ def sent_tensors(
     One transfer per tensor and receiving device; names are those of the
     executed graph. A tensor that a loop sends again counts all of its bytes.
   """
-  made: collections.Counter[tuple[str, str, int]] = collections.Counter()
+  num_bytes: collections.Counter[tuple[str, str, int]] = collections.Counter()
   for device, node in executed_graph.node_stats(metadata):
     for output in node.output:
-      num_bytes = _tensor_bytes(output.tensor_description)
-      made[device, node.node_name, output.slot] += num_bytes
+      size = _tensor_bytes(output.tensor_description)
+      num_bytes[device, node.node_name, output.slot] += size
   return [
     placement.Transfer(
       f"{sent.op}:{sent.output}",
       sent.source,
       sent.destination,
-      made[sent.source, sent.op, sent.output],
+      num_bytes[sent.source, sent.op, sent.output],
     )
     for sent in executed_graph.measured_transfers(metadata.partition_graphs)
     if {sent.source, sent.destination} <= {*devices} and not sent.is_signal
@@ -251,8 +251,8 @@ def peak_live_bytes(
   buffer counts once. A tensor that was received counts on both devices, from
   when it was made.
 
-  Left out are variables and constants, which live longer than a step, and what
-  no output shows: the scratch memory inside of kernels, and the contents of
+  Left out are variables and constants, which live longer than a step, and
+  memory that is no output: scratch memory of kernels, and the contents of
   TensorLists.
 
   Args:
@@ -276,12 +276,12 @@ def _peak(
   lasting = set()
   for name in here:
     node = graph.nodes[name]
-    own_runs = runs.get((device, name), [])
+    runs_here = runs.get((device, name), [])
     if node.op not in op_types.RECEIVES:
       for read in graph.inputs_of(name):
-        readers.setdefault(read, []).append(own_runs)
+        readers.setdefault(read, []).append(runs_here)
     if node.op in op_types.LASTING:
-      for _, outputs in own_runs:
+      for _, outputs in runs_here:
         lasting |= {address for _, address in outputs.values()}
   buffers: dict[object, list[tuple[float, float, int]]] = {}
   for (name, output), reading in readers.items():
@@ -291,15 +291,15 @@ def _peak(
       source_device = graph.device_of[source]
     elif graph.nodes[name].op in op_types.LASTING:
       continue
-    made = runs.get((source_device, source), [])
-    for index, (start, outputs) in enumerate(made):
+    writes = runs.get((source_device, source), [])
+    for index, (start, outputs) in enumerate(writes):
       size, address = outputs.get(source_output, (0, 0))
       if size and address not in lasting:
-        end = _last_read(start, reading, len(made) == 1)
+        end = _last_read(start, reading, len(writes) == 1)
         key = address or (name, output, index)
         buffers.setdefault(key, []).append((start, end, size))
   return step_trace.peak(
-    [held for uses in buffers.values() for held in _merged(uses)]
+    [use for uses in buffers.values() for use in _merged(uses)]
   )
 
 
@@ -307,7 +307,7 @@ def _runs(
   metadata: tf.compat.v1.RunMetadata,
 ) -> dict[tuple[str, str], list[_Run]]:
   """Returns all runs of each node, by device and name, in order."""
-  found: dict[tuple[str, str], list[_Run]] = {}
+  runs_of: dict[tuple[str, str], list[_Run]] = {}
   for device, node in executed_graph.node_stats(metadata):
     outputs = {}
     for output in node.output:
@@ -315,10 +315,10 @@ def _runs(
       if description.dtype != tf.resource.as_datatype_enum:
         outputs[output.slot] = _buffer(description)
     end = (node.all_start_nanos + node.op_end_rel_nanos) / 1000
-    found.setdefault((device, node.node_name), []).append((end, outputs))
-  for runs in found.values():
-    runs.sort(key=lambda run: run[0])
-  return found
+    runs_of.setdefault((device, node.node_name), []).append((end, outputs))
+  for of_node in runs_of.values():
+    of_node.sort(key=lambda run: run[0])
+  return runs_of
 
 
 def _buffer(description: Any) -> tuple[int, int]:
@@ -350,11 +350,11 @@ def _merged(
   uses: list[tuple[float, float, int]],
 ) -> list[tuple[float, float, int]]:
   """Makes uses of one address at the same time one."""
-  found: list[tuple[float, float, int]] = []
+  merged: list[tuple[float, float, int]] = []
   for start, end, size in sorted(uses):
-    if found and start < found[-1][1]:
-      first, last, most = found[-1]
-      found[-1] = (first, max(last, end), max(most, size))
+    if merged and start < merged[-1][1]:
+      first, last, most = merged[-1]
+      merged[-1] = (first, max(last, end), max(most, size))
     else:
-      found.append((start, end, size))
-  return found
+      merged.append((start, end, size))
+  return merged

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 class TracedSteps(tf.estimator.SessionRunHook):
-  """Asks some steps for what they executed, and hands it on.
+  """Asks some steps for their RunMetadata, and hands it on.
 
   A traced step is slower than others, and the first step of a session is no
   example of them.

@@ -45,8 +45,8 @@ def planned_devices(graph: tf.Graph) -> _Plan:
   """Returns the type and device of every op that has one, by the op's name.
 
   A device's name may be partial ("/job:worker"). Ops that only hand on a tensor
-  into a branch, or around a loop, are left out: a session moves them to where
-  that is made, or read.
+  into a branch, or around a loop, are left out: a session moves them to the
+  device that makes or reads the tensor.
 
   Args:
     graph: A graph.
@@ -63,7 +63,7 @@ def check_placement(
   plan: _Plan,
   partition_graphs: Iterable[tf.compat.v1.GraphDef],
 ) -> int:
-  """Compares a plan with what a session executed.
+  """Compares a plan with the executed graphs of a session.
 
   Ops that the session's optimizer removed, added or made one with others (a
   _FusedMatMul with the name of its activation) are not compared.
@@ -124,7 +124,7 @@ def _why_nothing_was_compared(
 
 
 def _is_part_of(planned: str, actual: str) -> bool:
-  """Whether an actual device is one that a planned, maybe partial, name means.
+  """Whether an actual device matches a planned name, which may be partial.
 
   "/device:CPU:1" means CPU 1 of the task that runs the op.
   """
@@ -139,7 +139,7 @@ def _is_part_of(planned: str, actual: str) -> bool:
 def contents_of_devices(
   partition_graphs: Iterable[tf.compat.v1.GraphDef],
 ) -> dict[str, DeviceContents]:
-  """Returns what each device executed in a step.
+  """Returns the ops and variables of each device in an executed step.
 
   Args:
     partition_graphs: `RunMetadata.partition_graphs` of a step.
@@ -147,11 +147,11 @@ def contents_of_devices(
   Returns:
     Contents by canonical device name.
   """
-  found: dict[str, tuple[collections.Counter[str], dict[str, int]]] = {}
+  ops: dict[str, tuple[collections.Counter[str], dict[str, int]]] = {}
   for partition in partition_graphs:
     for node in partition.node:
       device = devices.canonical_device(node.device)
-      types, variables = found.setdefault(device, (collections.Counter(), {}))
+      types, variables = ops.setdefault(device, (collections.Counter(), {}))
       types[node.op] += 1
       if node.op in op_types.VARIABLES:
         variables[node.name] = _bytes_of_variable(node)
@@ -159,7 +159,7 @@ def contents_of_devices(
     device: DeviceContents(
       tuple(sorted(variables)), sum(variables.values()), dict(types)
     )
-    for device, (types, variables) in sorted(found.items())
+    for device, (types, variables) in sorted(ops.items())
   }
 
 

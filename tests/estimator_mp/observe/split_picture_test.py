@@ -39,7 +39,10 @@ class RowsTest(absltest.TestCase):
     small = SplitVariable("first", (4,), 0, (2, 2), 16)
     plan = dataclasses.replace(_PLAN, variables=(small, *_PLAN.variables))
     self.assertEqual(
-      [(row.name, row.count, row.what) for row in split_picture.rows(plan)],
+      [
+        (row.name, row.count, row.description)
+        for row in split_picture.rows(plan)
+      ],
       [
         ("hidden/kernel", 1, "20 x 64, split by axis 1; 5.12 kB"),
         ("logits/kernel", 1, "64 x 10, split by axis 0; 2.56 kB"),
@@ -59,7 +62,7 @@ class RowsTest(absltest.TestCase):
 
   def test_what_only_numbers_tell_apart_is_one_row(self):
     self.assertEqual(
-      [(row.name, row.what) for row in split_picture.rows(_LAYERS)],
+      [(row.name, row.description) for row in split_picture.rows(_LAYERS)],
       [
         ("layer_*/up/kernel_1", "each of 3: 16 x 16, split by axis 1; 1.02 kB"),
         (
