@@ -1,5 +1,5 @@
-"""Comparison: what becomes of a user's model_fn, built outside of an Estimator.
+"""Comparison: a user's model_fn, plain and sharded, without an Estimator.
 
-In: a model_fn, what it is fed, and a configuration. Out: where the sharded
-program parts from the plain one, step by step; or what each stage would hold.
+In: a model_fn, its inputs, and a configuration. Out: the differences of the
+sharded program, step by step; or the contents of each stage.
 """

@@ -1,7 +1,7 @@
 """Compare: the plain and the sharded model, trained side by side.
 
-Both start from one checkpoint and train on the same batches, in turns. What a
-user is promised, that sharding changes nothing, is so tried on his own program.
+Both start from one checkpoint and train on the same batches, in turns. So users
+test on their own program that sharding changes nothing.
 """
 
 import contextlib
@@ -102,7 +102,7 @@ def compare(
     with contextlib.closing(plain_run), contextlib.ExitStack() as stack:
       sharded_run = _started(sharded, begin)
       stack.callback(sharded_run.close)
-      found = []
+      pairs = []
       for number, values in enumerate(batches.values, start=1):
         if plain_run.is_over() or sharded_run.is_over():
           break
@@ -111,13 +111,13 @@ def compare(
           path = plain_run.save(os.path.join(folder, f"step_{number}"))
           sharded_run = _started(sharded, path)
           stack.callback(sharded_run.close)
-        found.append((plain_run.step(values), sharded_run.step(values)))
-  if not found:
+        pairs.append((plain_run.step(values), sharded_run.step(values)))
+  if not pairs:
     raise ValueError(
       "a training hook of the model stopped before the first step, so nothing "
       "was compared; leave it out"
     )
-  return comparison.judge(found, plain_run.graph, config, tolerance, checkpoint)
+  return comparison.judge(pairs, plain_run.graph, config, tolerance, checkpoint)
 
 
 def _started(
@@ -176,12 +176,12 @@ def _check_arguments(
 def _find_checkpoint(given: str) -> str:
   """Returns the path of a checkpoint."""
   if tf.io.gfile.isdir(given):
-    found = tf.train.latest_checkpoint(given)
+    path = tf.train.latest_checkpoint(given)
   else:
-    found = given if tf.io.gfile.exists(f"{given}.index") else None
-  if found is None:
+    path = given if tf.io.gfile.exists(f"{given}.index") else None
+  if path is None:
     raise ValueError(
       f"checkpoint={given!r} is neither a checkpoint nor a model_dir with one; "
       "give the path of one, or none for initial values"
     )
-  return str(found)
+  return str(path)

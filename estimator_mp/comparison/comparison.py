@@ -131,26 +131,26 @@ def _part(difference: float) -> str:
 
 
 def judge(
-  found: Sequence[tuple[training_graph.Step, training_graph.Step]],
+  pairs: Sequence[tuple[training_graph.Step, training_graph.Step]],
   plain_graph: training_graph.TrainingGraph,
   config: sharding_config_lib.ShardingConfig,
   tolerance: float,
   checkpoint: str | None,
 ) -> Comparison:
-  """Returns what steps, plain and sharded, say.
+  """Returns the comparison of steps, plain and sharded.
 
   Args:
-    found: Each step, plain and sharded; at least one.
+    pairs: Each step, plain and sharded; at least one.
     plain_graph: The plain model's graph.
     config: How the other one was sharded.
     tolerance: As for `compare`.
     checkpoint: As for `compare`.
   """
   kinds = _kinds(plain_graph)
-  noise = _only_rounding(found, kinds)
+  noise = _only_rounding(pairs, kinds)
   steps = [
     _compared(number, plain, sharded, kinds, noise)
-    for number, (plain, sharded) in enumerate(found, start=1)
+    for number, (plain, sharded) in enumerate(pairs, start=1)
   ]
   comparison = Comparison(
     f"{config.create_mesh()} with {config.num_micro_batches} micro-batch(es)",
@@ -165,7 +165,7 @@ def judge(
     return comparison
   spec = plain_graph.spec
   step = parting.PartedStep(
-    found[parted.number - 1][0],
+    pairs[parted.number - 1][0],
     parted,
     steps[parted.number - 2] if parted.number > 1 else None,
     tolerance,
@@ -176,9 +176,9 @@ def judge(
 
 
 def _kinds(graph: training_graph.TrainingGraph) -> dict[str, str]:
-  """Returns for each variable what variables it is compared beside.
+  """Returns the kind of each variable; variables of a kind share a scale.
 
-  They are "trainable", "slot NAME", or its own name.
+  It is "trainable", "slot NAME", or the variable's name.
   """
   trained = graph.graph.get_collection("trainable_variables")
   trainable = {variable.op.name for variable in trained}
@@ -192,17 +192,17 @@ def _kinds(graph: training_graph.TrainingGraph) -> dict[str, str]:
 
 
 def _only_rounding(
-  found: Sequence[tuple[training_graph.Step, training_graph.Step]],
+  pairs: Sequence[tuple[training_graph.Step, training_graph.Step]],
   kinds: Mapping[str, str],
 ) -> tuple[str, ...]:
   """Returns variables whose gradients are zero but for rounding, and slots."""
   largest = {
     name: max(
       differences.largest(step.gradients.get(name, np.inf))
-      for pair in found
+      for pair in pairs
       for step in pair
     )
-    for name in found[0][0].gradients
+    for name in pairs[0][0].gradients
   }
   limit = _ROUNDING * max(largest.values(), default=0.0)
   return tuple(

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-# Of a variable that is small beside others of its kind, no less is compared
-# than this part of their largest entry: it may be a sum that cancels out.
+# A variable that is small beside others of its kind is compared relative to
+# this part of their largest entry: it may be a sum that cancels out.
 _SMALL = 1e-3
 
 
@@ -61,49 +61,49 @@ class ComparedStep:
 
 
 def differences(
-  found: Mapping[str, np.ndarray],
+  actual: Mapping[str, np.ndarray],
   expected: Mapping[str, np.ndarray],
   kinds: Mapping[str, str],
 ) -> dict[str, float]:
   """Returns the differences of arrays, by their names.
 
   Args:
-    found: The arrays of one step.
+    actual: The arrays of one step.
     expected: Those of the other.
-    kinds: For each name what arrays it is compared beside. An array that one
-      of the steps does not have differs by infinity.
+    kinds: The kind of each array; arrays of one kind share a scale. An array
+      that one of the steps does not have differs by infinity.
   """
   of_kind: dict[str, float] = {}
   for name, kind in kinds.items():
     size = largest(expected[name]) if name in expected else 0.0
     of_kind[kind] = max(of_kind.get(kind, 0.0), size)
   return {
-    name: difference(found[name], expected[name], _SMALL * of_kind[kind])
-    if name in found and name in expected
+    name: difference(actual[name], expected[name], _SMALL * of_kind[kind])
+    if name in actual and name in expected
     else np.inf
     for name, kind in kinds.items()
   }
 
 
-def difference(found: Any, expected: Any, least: float = 0.0) -> float:
+def difference(actual: Any, expected: Any, least: float = 0.0) -> float:
   """Returns the largest difference of an entry, as a part of the largest.
 
   Args:
-    found: An array or a number.
+    actual: An array or a number.
     expected: The other one.
     least: The least size that the largest entry counts as.
   """
-  found, expected = np.asarray(found), np.asarray(expected)
-  if found.shape != expected.shape:
+  actual, expected = np.asarray(actual), np.asarray(expected)
+  if actual.shape != expected.shape:
     return math.inf
-  if np.array_equal(found, expected):
+  if np.array_equal(actual, expected):
     return 0.0
   if not np.issubdtype(expected.dtype, np.number):
     return math.inf
   with np.errstate(invalid="ignore", over="ignore"):
-    gap = np.abs(_wide(found) - _wide(expected))
+    gap = np.abs(_wide(actual) - _wide(expected))
   # Entries that are not finite are equal to each other, in the same places.
-  same = ~np.isfinite(_wide(found)) & ~np.isfinite(_wide(expected))
+  same = ~np.isfinite(_wide(actual)) & ~np.isfinite(_wide(expected))
   gap = float(np.max(np.where(same, 0.0, gap)))
   if not np.isfinite(gap):
     return math.inf

@@ -1,4 +1,4 @@
-"""Inspecting: the partition that a model_fn would get, and what it costs.
+"""Inspecting: the partition that a model_fn would get, and its costs.
 
 The training graph is built and placed as an Estimator's would be; no session
 runs it. So the partition is the one of a real run on the same mesh, and no
@@ -51,9 +51,9 @@ def inspect_model_fn(
     The partition and its costs.
 
   Raises:
-    ValueError: If model_fn does not take what it is given, or returns no
-      EstimatorSpec; or if the model cannot be placed as `config` says; see
-      `shard_model_fn`.
+    ValueError: If model_fn does not take labels or params that are given, or
+      returns no EstimatorSpec; or if the model cannot be placed as `config`
+      says; see `shard_model_fn`.
   """
   sharding_config_lib.check_config(config)
   # Inputs are fed, so there is no `tf.data` to prefetch from.
@@ -77,10 +77,10 @@ def inspect_model_fn(
       arguments["features"] = placeholders(features)
       if labels is not None:
         arguments["labels"] = placeholders(labels)
-    seen = len(graph.get_operations())
+    before = len(graph.get_operations())
     sharded(**arguments, config=given)
-    built = graph.get_operations()[seen:]
-    # Slices have copies of what leads to the plain loss.
+    built = graph.get_operations()[before:]
+    # The plain ops, not the copies of slices.
     ops = traversal.ancestors([losses[0].op], built)
     groups = colocation.ColocationGroups()
     groups.add(ops)
@@ -92,7 +92,7 @@ def inspect_model_fn(
 def _arguments(
   model_fn: Callable[..., Any], has_labels: bool, params: dict[str, Any] | None
 ) -> dict[str, Any]:
-  """Returns what an Estimator gives to a model_fn, besides its inputs."""
+  """Returns the arguments of a model_fn, besides its inputs."""
   names = inspect.signature(model_fn).parameters
   if has_labels and "labels" not in names:
     raise ValueError(

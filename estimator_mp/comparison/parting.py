@@ -1,4 +1,4 @@
-"""Parting: why a sharded model is not the plain one, as far as one can tell."""
+"""Parting: the likely reason why a sharded model differs from the plain one."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
@@ -10,8 +10,8 @@ from estimator_mp.graph import random_ops
 import tensorflow as tf
 
 _MOST_NAMES = 3
-# Sums in another order differ by so little, in float32, and a step in which
-# training diverges makes so much of what differed before it.
+# The largest difference of sums in another order, in float32; and the largest
+# growth of a difference in a step in which training diverges.
 _ROUNDING = 1e-4
 _GROWTH = 100.0
 
@@ -38,7 +38,7 @@ class PartedStep:
 
   @property
   def count(self) -> int:
-    """Into how many slices a batch is cut."""
+    """The number of slices of a batch."""
     return (
       self.config.num_micro_batches
       * self.config.gradient_accumulation_steps
@@ -52,8 +52,8 @@ def reason(step: PartedStep) -> str:
   Args:
     step: The step.
   """
-  found = next(filter(None, (rule(step) for rule in _RULES)), "")
-  return found or ("no reason is known; please report it with the model_fn")
+  reasons = filter(None, (rule(step) for rule in _RULES))
+  return next(reasons, "no reason is known; please report it with the model_fn")
 
 
 def _rounding(step: PartedStep) -> str:
@@ -132,7 +132,7 @@ def _random(step: PartedStep) -> str:
   )
 
 
-# The first one that has something to say is right.
+# The first one that returns a reason counts.
 _RULES: Sequence[Callable[[PartedStep], str]] = (
   _rounding,
   _compression,

@@ -67,7 +67,7 @@ def read_batches(
 def input_specs(
   input_fn: Callable[..., Any], run_config: tf.estimator.RunConfig
 ) -> tuple[Any, Any]:
-  """Returns what features and labels of an input_fn are: nested specs.
+  """Returns the specs of features and labels of an input_fn, nested as these.
 
   Args:
     input_fn: An input_fn of an Estimator; nothing is read of it.
@@ -107,25 +107,25 @@ def requested_gradients(graph: tf.Graph) -> Iterator[Mapping[str, Any]]:
   Args:
     graph: Where they are asked for.
   """
-  found: dict[str, Any] = {}
+  by_variable: dict[str, Any] = {}
 
-  def keep(sources: list[Any], gradients: list[Any]) -> None:
+  def record(sources: list[Any], gradients: list[Any]) -> None:
     names = {v.op.name for v in v1.global_variables()}
     for source, gradient in zip(sources, gradients, strict=True):
       # An optimizer asks for a reference variable by its reference.
       name = getattr(source, "handle", source).op.name
       if name in names and _can_be_fetched(gradient):
-        found[name] = read_of(gradient)
+        by_variable[name] = read_of(gradient)
 
-  with gradient_requests.observed(graph, keep):
-    yield found
+  with gradient_requests.observed(graph, record):
+    yield by_variable
 
 
 def read_of(gradient: Any) -> Any:
   """Returns a read of a gradient, for sessions to fetch.
 
-  If the model is sharded, readers of the gradient get what a step makes in its
-  place. By its own name it is fetched as the plain model computes it.
+  If the model is sharded, readers of the gradient get its stand-in; a fetch of
+  its own name is the plain model's.
 
   Args:
     gradient: Dense or sparse, while model_fn is called.
@@ -173,7 +173,7 @@ class TrainingGraph:
 
     Args:
       model_fn: The model_fn.
-      inputs: Features and labels, as in `Batches`, or what describes them.
+      inputs: Features and labels, as in `Batches`, or their specs.
       run_config: Its `config`, if it takes one, and the seed.
       params: Its `params`, if it takes some.
       recorder: Says which gradients count: those that model_fn gets.
@@ -189,19 +189,21 @@ class TrainingGraph:
       with recorder(self.graph) as self.gradients:
         self.spec = model_fn(features, **_accepted(model_fn, given))
       self.variables = whole_variables.by_name(v1.global_variables())
-      # Reads of their own: what a variable itself is fetched by was made when
-      # it was, before anybody knew how it would be split.
+      # New reads: the read of a variable itself was made with it, before it was
+      # split.
       self.reads = {
-        name: tuple(part.read_value() for part in found.parts)
-        for name, found in self.variables.items()
+        name: tuple(part.read_value() for part in variable.parts)
+        for name, variable in self.variables.items()
       }
 
   def _make_inputs(self, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
     flat = tf.nest.flatten(inputs, expand_composites=True)
-    made = [x if x is None else v1.placeholder(x.dtype, x.shape) for x in flat]
-    self.inputs = [x for x in made if x is not None]
+    placeholders = [
+      x if x is None else v1.placeholder(x.dtype, x.shape) for x in flat
+    ]
+    self.inputs = [x for x in placeholders if x is not None]
     features, labels = tf.nest.pack_sequence_as(
-      inputs, made, expand_composites=True
+      inputs, placeholders, expand_composites=True
     )
     return features, labels
 
@@ -210,7 +212,7 @@ class TrainingGraph:
     """A saver of all variables, which makes ops."""
     return v1.train.Saver(
       [
-        *(part for found in self.variables.values() for part in found.parts),
+        *(part for x in self.variables.values() for part in x.parts),
         *v1.get_collection("saveable_objects"),
       ],
       max_to_keep=None,
@@ -218,7 +220,7 @@ class TrainingGraph:
     )
 
   def fetches(self) -> list[Any]:
-    """Returns what a step fetches, for `Step.of`."""
+    """Returns the fetches of a step, for `Step.of`."""
     gradients = {
       name: (x.values, x.indices) if isinstance(x, tf.IndexedSlices) else x
       for name, x in self.gradients.items()
@@ -226,7 +228,7 @@ class TrainingGraph:
     return [self.spec.loss, gradients, self.spec.train_op]
 
   def feed(self, values: Iterable[np.ndarray]) -> dict[tf.Tensor, np.ndarray]:
-    """Returns what a step is fed.
+    """Returns the feed of a step.
 
     Args:
       values: One of `Batches.values`.
@@ -289,7 +291,7 @@ class Step:
   def of(
     cls, fetched: Sequence[Any], variables: Mapping[str, np.ndarray]
   ) -> "Step":
-    """Returns what was fetched.
+    """Returns the results in the values of fetches.
 
     Args:
       fetched: The values of `TrainingGraph.fetches`.

@@ -40,7 +40,7 @@ def by_name(variables: Iterable[tf.Variable]) -> dict[str, WholeVariable]:
   shards: dict[tf.Operation, list[tf.Variable]] = {}
   for variable in variables:
     shards.setdefault(contents.whole_of(variable), []).append(variable)
-  return {op.name: _joined(op, found) for op, found in shards.items()}
+  return {op.name: _joined(op, parts) for op, parts in shards.items()}
 
 
 def _joined(whole: tf.Operation, parts: Sequence[tf.Variable]) -> WholeVariable:
