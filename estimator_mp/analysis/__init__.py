@@ -1,5 +1,5 @@
-"""What is known of a finished graph before anything is decided.
+"""Analysis of a finished graph, before the plan.
 
-In: the ops of a graph, and which inputs have examples. Out: the sizes of all
+In: the ops of a graph, and the inputs that have examples. Out: the sizes of all
 tensors, and the values of shapes, as polynomials over the number of examples.
 """

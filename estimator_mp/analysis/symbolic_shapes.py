@@ -1,9 +1,9 @@
-"""Symbolic shapes: the sizes of all tensors, as far as a graph says them.
+"""Symbolic shapes: the sizes of all tensors, as polynomials.
 
-TensorFlow knows a size, or knows nothing of it. Here an unknown one has a name,
-and what follows from it is a polynomial: in a batch of `n` sequences of `t`
-tokens the logits are [n, t, 1000], and [n*t, 1000] after a reshape. Two tensors
-have examples in a dimension if its polynomial has `n` as a factor.
+In a batch of `n` sequences of `t` tokens the logits are [n, t, 1000], and
+[n*t, 1000] after a reshape. A size that TensorFlow does not know has a name,
+and sizes that follow from it are polynomials. A tensor has examples in a
+dimension if its polynomial has `n` as a factor.
 """
 
 import dataclasses
@@ -29,23 +29,23 @@ import tensorflow as tf
 # The symbol for the number of examples, where the graph leaves it open.
 EXAMPLES = "n"
 
-# Ops that tell the sizes of what they read.
+# Ops that return the sizes of their inputs.
 MEASURES = op_types.MEASURES | {"TensorListElementShape", "VariableShape"}
-# What has a container where it reads one.
+# Ops whose output is a container if an input is one.
 _PASSES = op_types.V1_CONTROL_FLOW | {"AddN", "AddV2", "Identity", "ZerosLike"}
-# What a list comes from that is used as a stack.
+# Ops that make a list that is used as a stack.
 _STACKS = _PASSES | {"EmptyTensorList", "TensorListPopBack"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-  """What a symbol stands for.
+  """The size, or value, that a symbol stands for.
 
   Attributes:
     tensor: The name of a tensor.
     axis: The dimension whose size it is; None if it is a value in the tensor.
     frame: The loop in which the tensor is.
-    entry: Which entry of the tensor it is; None if that has one entry.
+    entry: The index of an entry of the tensor; None if that has one entry.
   """
 
   tensor: str
@@ -55,11 +55,11 @@ class Origin:
 
 
 class SymbolicShapes:
-  """Sizes and values of the tensors of a graph; also what rules ask for.
+  """Sizes and values of the tensors of a graph, for rules and plans.
 
   Attributes:
-    num_examples: How many examples the batch has.
-    origins: What symbols stand for, but for `EXAMPLES`.
+    num_examples: The number of examples of the batch.
+    origins: The origins of symbols, but for `EXAMPLES`.
   """
 
   def __init__(
@@ -74,7 +74,7 @@ class SymbolicShapes:
       inputs: Those with a dimension of examples. If the graph knows its size
         of one, all others have the same.
       frames: The loops that ops are in.
-      is_per_example: Whether somebody knows that an op computes each example by
+      is_per_example: Whether the user says that an op computes each example by
         itself.
     """
     self._is_per_example = is_per_example
@@ -87,7 +87,7 @@ class SymbolicShapes:
     self._frames = frames or Frames(())
     # Dimensions that change from one round of a loop to the next.
     self._changing: set[tuple[str, int]] = set()
-    # Tensors of which nothing stays.
+    # Tensors that keep no size, nor a rank, from one round to the next.
     self._shapeless: set[str] = set()
     self._containers: set[str] = set()
     # The sizes of elements of containers that enter a loop with none in them.
@@ -107,7 +107,7 @@ class SymbolicShapes:
         self._shapes[x.value.name] = tuple(shape)
 
   def _enter_sparse(self, value: tf.SparseTensor) -> None:
-    """Enters the sizes of an input that lists what is not zero."""
+    """Enters the sizes of a sparse input."""
     name = value.dense_shape.name
     sizes: list[Size] = [self.num_examples]
     for entry, size in enumerate(value.shape.as_list()[1:], 1):
@@ -123,11 +123,11 @@ class SymbolicShapes:
       ops: Those of the graph, each after those that it reads, and loops as a
         whole (`frames.in_order`).
     """
-    for loop, own in itertools.groupby(ops, self._frames.loop):
+    for loop, of_loop in itertools.groupby(ops, self._frames.loop):
       if loop is None:
-        self._read(own)
+        self._read(of_loop)
       else:
-        self._read_loop(list(own))
+        self._read_loop(list(of_loop))
 
   def _read(self, ops: Iterable[tf.Operation]) -> None:
     for op in ops:
@@ -154,10 +154,10 @@ class SymbolicShapes:
           self._values.pop(tensor.name, None)
 
   def _has_changed(self, op: tf.Operation) -> bool:
-    """Whether the sizes of a loop's next round are others than was thought.
+    """Whether the sizes of a loop's next round differ from the assumed ones.
 
     Args:
-      op: What begins its rounds.
+      op: The op that begins its rounds.
     """
     (tensor, _), (_, after) = op.outputs, op.inputs
     if self.is_container(after) and not self.is_container(tensor):
@@ -194,7 +194,7 @@ class SymbolicShapes:
     return is_new
 
   def is_container(self, tensor: tf.Tensor) -> bool:
-    """Whether a tensor is a list, an array, or what else has elements.
+    """Whether a tensor is a list, an array, or another container of elements.
 
     Args:
       tensor: The tensor.
@@ -202,7 +202,7 @@ class SymbolicShapes:
     return tensor.name in self._containers
 
   def pushed(self, op: tf.Operation) -> tf.Tensor | None:
-    """Returns what was pushed on the stack that an op pops from.
+    """Returns the tensor that was pushed on the stack that an op pops from.
 
     Args:
       op: A `StackPopV2`.
@@ -242,7 +242,7 @@ class SymbolicShapes:
       op: The op.
     """
     if op not in self._rules:
-      # What adds flows says no more than which arrays are written before.
+      # A sum of flows only orders writes of arrays.
       adds_flows = op.type == "AddV2" and any(map(self.is_container, op.inputs))
       as_type = "AddN" if adds_flows else ""
       if self._is_per_example(op):
@@ -252,19 +252,19 @@ class SymbolicShapes:
     return self._rules[op]
 
   def _by_rows(self, op: tf.Operation) -> Rule:
-    """Returns the rule of what computes each example by itself.
+    """Returns the rule of an op that computes each example by itself.
 
-    What it reads without examples, each part reads; all that it makes has some.
+    Each part reads all inputs without examples; all outputs have examples.
     """
-    read: list[InputOfRule] = []
+    inputs: list[InputOfRule] = []
     for tensor in op.inputs:
       shape = self.shape(tensor)
       if shape and self.has_examples(shape[0]):
-        read.append(("n", *(None,) * (len(shape) - 1)))
+        inputs.append(("n", *(None,) * (len(shape) - 1)))
       else:
-        read.append(Whole())
-    made = [("n", *(None,) * ((x.shape.rank or 1) - 1)) for x in op.outputs]
-    return Rule(tuple(read), tuple(made))
+        inputs.append(Whole())
+    outputs = [("n", *(None,) * ((x.shape.rank or 1) - 1)) for x in op.outputs]
+    return Rule(tuple(inputs), tuple(outputs))
 
   def shape(self, tensor: tf.Tensor) -> tuple[Size, ...] | None:
     """Returns the sizes of dimensions; None if their number is not known.
@@ -384,7 +384,7 @@ class SymbolicShapes:
       ]
     here = self._frames.output_frame(op)
     if self.is_container(tensor):
-      # It holds what other rounds have put there.
+      # It holds elements of other rounds.
       here = None if here is None else here.parent
       known = [x for x in sizes if x is not None and self._is_seen(x, here)]
       return tuple(known) if len(known) == len(sizes) else None
@@ -411,18 +411,18 @@ class SymbolicShapes:
         return None
       if self.is_container(op.outputs[index]) and not self._fits(op, rule):
         return None
-      made: list[Size | None] = []
+      sizes: list[Size | None] = []
       for axis, label in enumerate(labels):
         size = rule.sizes.get((index, axis))
         if size is None and label is not None:
           size = self.size(op, rule, label)
-        made.append(size)
-      return made
+        sizes.append(size)
+      return sizes
     shape = None if passed is None else self.shape(passed)
     return None if shape is None else list(shape)
 
   def _fits(self, op: tf.Operation, rule: Rule) -> bool:
-    """Whether what is put in a container has the sizes of what is in it."""
+    """Whether a new element of a container has the sizes of the others."""
     sizes: dict[Label, Size] = {}
     for index, tensor in enumerate(op.inputs):
       labels, shape = rule.labels(index), self.shape(tensor)
@@ -432,7 +432,7 @@ class SymbolicShapes:
     return True
 
   def _merged(self, op: tf.Operation) -> list[Size | None] | None:
-    """Returns the sizes of what comes from one of several tensors."""
+    """Returns the sizes of the output of a Merge."""
     (tensor, _) = op.outputs
     if frames_lib.is_begin_of_round(op):
       if tensor.name in self._shapeless:
@@ -446,9 +446,9 @@ class SymbolicShapes:
         None if (tensor.name, axis) in self._changing else size
         for axis, size in enumerate(shape)
       ]
-    found = [self.shape(x) for x in op.inputs]
-    shapes = [shape for shape in found if shape is not None]
-    is_known = len(shapes) == len(found) or self.is_container(tensor)
+    every = [self.shape(x) for x in op.inputs]
+    shapes = [shape for shape in every if shape is not None]
+    is_known = len(shapes) == len(every) or self.is_container(tensor)
     if not shapes or not is_known or len({len(x) for x in shapes}) > 1:
       return None
     return [
@@ -480,18 +480,18 @@ class SymbolicShapes:
       rule: Its rule.
       label: The label.
     """
-    found: list[Size] = []
+    sizes: list[Size] = []
     for index, tensor in enumerate(op.inputs):
       labels = rule.labels(index)
       if label not in labels:
         continue
       shape = self.shape(tensor)
       if shape is not None and len(shape) == len(labels):
-        found.append(shape[labels.index(label)])
-    different = list(dict.fromkeys(size for size in found if size != 1))
+        sizes.append(shape[labels.index(label)])
+    different = list(dict.fromkeys(size for size in sizes if size != 1))
     if len(different) < 2 or not is_repeated(label):
       numbers = [size for size in different if isinstance(size, int)]
-      return next(iter(numbers or different or found), None)
+      return next(iter(numbers or different or sizes), None)
     # Others have the same size, or are repeated.
     many = [x for x in different if isinstance(x, int) or self.has_examples(x)]
     return many[0] if many else None
@@ -509,13 +509,13 @@ class SymbolicShapes:
         known = (self._is_seen(x, here) for x in np.ravel(read[0]))
         return read[0] if all(known) else None
       return None
-    found = self._measure(op)
-    if found is None and values.is_evaluated(op):
+    results = self._measure(op)
+    if results is None and values.is_evaluated(op):
       read = [self.value(x) for x in op.inputs]
       if all(value is not None for value in read):
-        found = values.evaluate(op, read, functools.partial(self._least, op))
-    if found is not None:
-      for output, value in zip(op.outputs, found, strict=True):
+        results = values.evaluate(op, read, functools.partial(self._least, op))
+    if results is not None:
+      for output, value in zip(op.outputs, results, strict=True):
         is_small = value is not None and value.size <= values.MOST_ENTRIES
         self._values[output.name] = value if is_small else None
       return self._values[tensor.name]
@@ -527,27 +527,27 @@ class SymbolicShapes:
     return value
 
   def _popped(self, tensor: tf.Tensor) -> list[tf.Tensor] | None:
-    """Returns what was put where a tensor is taken from; None if not known."""
+    """Returns the tensors that a popped one may be; None if not known."""
     op = tensor.op
     if op.type == "StackPopV2":
       pushed = self.pushed(op)
       return None if pushed is None else [pushed]
     if op.type != "TensorListPopBack":
       return None
-    found: list[tf.Tensor] = []
+    pushed_tensors: list[tf.Tensor] = []
     for maker in traversal.walk([op.inputs[0].op], _lists_before):
       if maker.type == "TensorListPushBack":
-        found.append(maker.inputs[1])
+        pushed_tensors.append(maker.inputs[1])
       elif maker.type not in _STACKS:
         return None
-    return found
+    return pushed_tensors
 
   def _least(self, op: tf.Operation, symbol: str) -> int | None:
     """Returns the least number that a symbol may stand for in an op.
 
-    There is an example in each step. A dimension may be empty; where a size
-    only divides, as in the gradient of a mean, the quotient is then one of
-    nothing. The value of a tensor may be anything.
+    There is an example in each step. A dimension may be empty; if its size is
+    only a divisor, as in the gradient of a mean, it counts as 1 or more, as the
+    mean of nothing has no gradient. The value of a tensor may be anything.
     """
     if symbol == EXAMPLES:
       return 1
@@ -575,14 +575,14 @@ class SymbolicShapes:
         measured.append(values.value_of(shape))
     return measured
 
-  def _filled(self, before: Value | None, asked: Value | None) -> Value | None:
-    """Returns sizes of which one may be given as -1: what is left for it."""
-    if before is None or asked is None:
+  def _filled(self, before: Value | None, target: Value | None) -> Value | None:
+    """Returns the sizes of a reshape, one of which may be given as -1."""
+    if before is None or target is None:
       return None
-    sizes: list[Size] = list(asked)
+    sizes: list[Size] = list(target)
     if -1 in sizes:
-      rest = polynomials.product(size for size in sizes if size != -1)
-      left = polynomials.quotient(polynomials.product(before), rest)
+      given = polynomials.product(size for size in sizes if size != -1)
+      left = polynomials.quotient(polynomials.product(before), given)
       if left is None:
         return None
       sizes[sizes.index(-1)] = left
@@ -600,12 +600,12 @@ class SymbolicShapes:
       return None
     shapes = [list(np.ravel(value)) for value in read]
     rank = max(map(len, shapes))
-    own, other = (
+    sizes, other = (
       [1] * (rank - len(shape)) + shape
       for shape in (shapes[index], shapes[1 - index])
     )
     sure, maybe = set(), set()
-    for axis, (size, beside) in enumerate(zip(own, other, strict=True)):
+    for axis, (size, beside) in enumerate(zip(sizes, other, strict=True)):
       if size == 1:
         # Where both have size 1, a sum over the dimension changes nothing.
         if beside != 1:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 def arriving(numbers: Sequence[int]) -> Iterator[io.FileIO]:
   """Yields a file that gets a byte, its number, for each signal that arrives.
 
-  Enter it in the main thread. The handlers that were there before are put back
-  on every exit. The file ends then; who reads it closes it.
+  Enter it in the main thread. The earlier handlers are put back on every exit.
+  The file ends then; its reader closes it.
 
   Args:
     numbers: The signals.

@@ -1,12 +1,12 @@
 """Layout: the task of each position of a mesh.
 
-What sends most lies nearest. The parts of one layer (`model` axis) exchange
-activations within a layer, stages (`stage` axis) once in a micro-batch, and
-replicas (`data` axis) their gradients once in a step. So the positions are
-dealt to the tasks with the model axis varying fastest and the data axis
-slowest, whatever the order of the axes in the mesh's text; each task gets
-neighbours, and replicas are what spans tasks first. Megatron-LM lays its ranks
-out in this order, too (Narayanan et al., 2021, arXiv:2104.04473).
+Devices that send most are nearest. The parts of one layer (`model` axis)
+exchange activations within a layer, stages (`stage` axis) once in a
+micro-batch, and replicas (`data` axis) their gradients once in a step. So the
+positions are dealt to the tasks with the model axis varying fastest and the
+data axis slowest, in any order of the axes in the mesh's text: each task gets
+neighbours, and replicas span tasks first. Megatron-LM lays its ranks out in
+this order, too (Narayanan et al., 2021, arXiv:2104.04473).
 
     mesh data:2,stage:2 over two tasks      chief 0        worker 0
       data 0    stage 0, stage 1            cpu:0, cpu:1
@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from estimator_mp.cluster.tasks import Task
 
-# From what is farthest apart to what is nearest.
+# From the axis that sends least to the one that sends most.
 _BY_DISTANCE = ("data", "stage", "model")
 
 

@@ -1,9 +1,9 @@
-"""A limit of memory, and settings that make the most of it.
+"""A limit of memory, and settings for processes that have one.
 
-malloc keeps what was freed: of blocks of up to 32 MiB, and in as many arenas as
-eight times the cores. With `RETURNS_AT_ONCE` in its environment a process holds
-little more than TensorFlow's tensors (mallopt(3) in the Linux manual). The
-kernel clears what is taken anew, which takes time.
+malloc keeps freed blocks of up to 32 MiB, in as many arenas as eight times the
+cores. With `RETURNS_AT_ONCE` in its environment a process holds little more
+than TensorFlow's tensors (mallopt(3) in the Linux manual). The kernel clears
+new memory, which takes time.
 
 Linux counts the stacks of threads as data (RLIMIT_DATA in setrlimit(2)), those
 that are only reserved, too. The server of a task has a hundred threads that
@@ -22,16 +22,16 @@ RETURNS_AT_ONCE = MappingProxyType(
   }
 )
 
-# What macOS gives every thread but the first, with the same TensorFlow.
+# The stacks of macOS for all threads but the first, with the same TensorFlow.
 _STACK_BYTES = 512 << 10
 # More than a pthread_attr_t has anywhere.
 _ATTRIBUTES_BYTES = 256
 
 
 def reserve_small_stacks() -> None:
-  """Gives threads of this process small stacks, if they count as its data.
+  """Gives new threads of this process small stacks, if they count as its data.
 
-  Those that run already keep what they have, the first one among them.
+  Threads that run already, the first one among them, keep theirs.
   """
   limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
   libc = ctypes.CDLL(None)

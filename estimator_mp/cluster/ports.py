@@ -1,12 +1,12 @@
 """Free ports for the tasks of a local cluster.
 
-Between the choice of a port and the moment that a task listens at it, somebody
-else may take it. Linux does not, as it gives ports from a range of its own
-(ip_local_port_range) to connections and to who asks for any port; these here
-are below. Another process that chooses as this one does sees that the port is
-reserved: a Unix socket has the port's name in the abstract namespace (section 7
-of the manual, unix), which belongs to a network as ports do, and which Linux
-clears when the process ends, however it ends.
+Between the choice of a port and the moment that a task listens at it, another
+process may take it. Linux does not give it away: connections, and programs that
+ask for any port, get ports from a range of their own (ip_local_port_range), and
+these here are below. Another process that chooses as this one does sees that
+the port is reserved: a Unix socket has the port's name in the abstract
+namespace (section 7 of the manual, unix), which belongs to a network as ports
+do, and which Linux clears when the process ends, however it ends.
 """
 
 import contextlib
@@ -36,13 +36,13 @@ def free_ports(count: int) -> list[int]:
     OSError: If there are not as many.
   """
   candidates = _candidates()
-  found: list[int] = []
+  ports: list[int] = []
   for _ in range(_TRIALS):
-    if len(found) == count:
-      return found
+    if len(ports) == count:
+      return ports
     port = _draw.choice(candidates)
     if reserve(port):
-      found.append(port)
+      ports.append(port)
   raise OSError(f"this machine has no {count} free ports")
 
 

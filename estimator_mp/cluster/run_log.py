@@ -1,7 +1,7 @@
-"""The log of what happens to a run, which is seen where TensorFlow's is hidden.
+"""The log of a run's events, which is shown where TensorFlow's is hidden.
 
 Commands hide warnings of TensorFlow. A run that stands still, stops, or begins
-from something else than the newest checkpoint has to say so.
+from another checkpoint than the newest has to say so.
 """
 
 import logging
@@ -11,7 +11,7 @@ LOG.setLevel(logging.WARNING)
 
 
 def show_messages_only() -> None:
-  """Lets a command print what is logged, without the name of the log."""
+  """Lets a command print the messages, without the name of the log."""
   if LOG.propagate:
     LOG.addHandler(logging.StreamHandler())
     LOG.propagate = False

@@ -162,7 +162,7 @@ def _jobs(cluster: Any, text: str) -> dict[str, tuple[str, ...]]:
   """Returns the addresses by job."""
   if not isinstance(cluster, dict):
     raise _malformed("its cluster is not an object", text)
-  found = {}
+  jobs = {}
   for job, addresses in cluster.items():
     if job not in _JOBS:
       raise _malformed(f"{job!r} is not one of {', '.join(_JOBS)}", text)
@@ -171,8 +171,8 @@ def _jobs(cluster: Any, text: str) -> dict[str, tuple[str, ...]]:
       raise _malformed(
         f"the addresses of {job!r} are not a list of strings", text
       )
-    found[job] = tuple(addresses)
-  return found
+    jobs[job] = tuple(addresses)
+  return jobs
 
 
 def _task(task: Any, jobs: Mapping[str, tuple[str, ...]], text: str) -> Task:
