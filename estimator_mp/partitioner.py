@@ -305,7 +305,6 @@ class Partitioner:
       )
     candidates = half_sends.find_half_sends(
       self.step.ops,
-      set(self.step.ops),
       self.stages,
       self._mesh.stage_devices(),
       self.step.of_examples,

@@ -20,10 +20,8 @@ def reduce_transfers(savings: transfers.Savings) -> None:
     tf.control_dependencies(None),
     tf.compat.v1.name_scope("estimator_mp/"),
   ):
-    for shared in savings.shared_reads:
+    for shared in savings.shared_values:
       _redirect(shared.readers, shared.value)
-    for value in savings.shared_values:
-      _redirect(value.readers, value.value)
     _copy_constants(savings.copied_constants)
     for stacked in savings.stacked_scalars:
       _stack_where_made(stacked)

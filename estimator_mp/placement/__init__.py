@@ -1,5 +1,5 @@
-"""Placement: which stage each op is on.
+"""Placement: the stage of each op.
 
 In: ops, and rules, a saved placement, costs or a memory limit. Out: stages of
-ops, as data, and what devices send each other then.
+ops, as data, and the transfers between devices that follow.
 """

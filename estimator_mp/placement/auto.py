@@ -1,11 +1,11 @@
 """Automatic placement: cutting a forward graph at the lowest cost.
 
 forward_graph   the ops on features, and the weights that they use
-costs           what each op computes and occupies
-orders          in which orders the ops may be cut, and what a cut costs
+costs           the time and memory of each op
+orders          the orders in which ops may be cut, and the costs of cuts
 partition       the best cut of a sequence of numbers
-evenness        what is said if one stage has nearly all
-table_stages    the stages of what is nothing but memory
+evenness        a warning if one stage has nearly all
+table_stages    the stages of tables, which are nothing but memory
 """
 
 import bisect
@@ -41,7 +41,7 @@ def stages_of(
   memory_limit: int | None = None,
   measured_seconds: Mapping[str, float] | None = None,
 ) -> Stages:
-  """Cuts what leads to the targets, and whatever else has weights.
+  """Cuts the ops that lead to the targets, and all others with weights.
 
   Warns if nearly all of the model is on one stage.
 
@@ -147,11 +147,11 @@ def cut_forward(
     )
     for group in forward.weights
   ]
-  found = orders(forward, op_costs, updates)
-  best = _best_cut(found, num_stages, memory_limit)
+  candidates = orders(forward, op_costs, updates)
+  best = _best_cut(candidates, num_stages, memory_limit)
   cut = _with_weights(forward, best, memory_limit)
   if memory_limit is not None and max(cut.memory_bytes) > memory_limit:
-    best = _best_cut(found, num_stages, memory_limit, by_memory=True)
+    best = _best_cut(candidates, num_stages, memory_limit, by_memory=True)
     cut = _with_weights(forward, best, memory_limit)
     fullest = max(cut.memory_bytes)
     partition_lib.check_memory(fullest, num_stages, memory_limit)
@@ -172,7 +172,7 @@ def _with_weights(
 
 
 def _best_cut(
-  found: Sequence[Order],
+  candidates: Sequence[Order],
   num_stages: int,
   memory_limit: int | None,
   by_memory: bool = False,
@@ -180,7 +180,7 @@ def _best_cut(
   """Returns the cut that minimises the time of the slowest stage.
 
   Args:
-    found: The orders, the simplest one first.
+    candidates: The orders, the simplest one first.
     num_stages: How many stages.
     memory_limit: The bytes of a device; None for no limit.
     by_memory: Whether to minimise the bytes of the fullest stage instead.
@@ -190,7 +190,7 @@ def _best_cut(
   """
   cuts = []
   errors = []
-  for order in found:
+  for order in candidates:
     try:
       costs = order.memory_costs() if by_memory else order.costs
       cuts.append(_CutOrder(order, _cut(costs, num_stages, memory_limit)))
@@ -207,7 +207,7 @@ def _cut(
   num_stages: int,
   memory_limit: int | None,
 ) -> list[int]:
-  """Returns where to cut, compared at the places where least is sent."""
+  """Returns the cuts, of the places with the least traffic."""
   size = len(costs.seconds)
   inner = np.arange(1, size)
   if len(inner) > _MAX_PLACES:
@@ -233,9 +233,9 @@ def _stages_of_weights(
 ) -> tuple[list[int], list[float]]:
   """Returns the stage of each group of variables, and the bytes of each stage.
 
-  That is where they cost least traffic, or where they were counted when the
-  model was cut, if a device would not hold them otherwise, or a stage would
-  have no layer. Tables are spread over the stages.
+  It is the stage with the least traffic; or that of their first user, if they
+  would not fit a device otherwise, or a stage would have no layer. Tables are
+  spread over the stages.
   """
   homes = [cut.stage_at(position) for position in cut.order.first_uses]
   memory = cut.memory_bytes()
@@ -276,7 +276,7 @@ def _stages_of_weights(
 def _table(
   group: Weights, home: int, nominal: Mapping[tf.Operation, int]
 ) -> table_stages.Table:
-  """Returns what counts of a table when tables are spread."""
+  """Returns a table with its bytes and its traffic to each stage."""
   sent: dict[int, float] = {}
   for op in group.local_users:
     num_bytes = sum(map(shapes.tensor_bytes, op.outputs))
@@ -286,10 +286,10 @@ def _table(
 
 
 def _cheapest_stage(group: Weights, nominal: Mapping[tf.Operation, int]) -> int:
-  """Returns where variables that several stages use cost least traffic.
+  """Returns the stage where variables of several stages cost least traffic.
 
-  To a stage that needs their values, the variables are sent; to a stage that
-  gathers from them, what is gathered.
+  A stage that needs their values gets the variables; a stage that gathers from
+  them, the gathered rows.
   """
   remote = {nominal[op] for op in group.remote_users}
   candidates = sorted(remote | {nominal[op] for op in group.local_users})

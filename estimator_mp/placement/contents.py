@@ -3,7 +3,7 @@
 A stage of a model is on one device of every replica, or on as many as the
 `model` axis has. Their contents differ: mirrors of weights, slots that one
 replica has for all, or no variable at all if replicas share those of the first
-one; shards, and what is whole, which the first device of a stage has.
+one; shards, and whole variables, which the first device of a stage has.
 """
 
 import contextlib
@@ -68,7 +68,7 @@ def _contents(
   layers_of_stages: Sequence[Sequence[str]],
   stages: Mapping[tf.Operation, int],
 ) -> tuple[StagePlacement, ...]:
-  """Returns what stages hold, by the stages of variables."""
+  """Returns the contents of stages, by the stages of variables."""
   trainable = {v.name for v in tf.compat.v1.trainable_variables()}
   parameters = [0] * len(layers_of_stages)
   variable_bytes = [0] * len(layers_of_stages)
@@ -92,7 +92,7 @@ def _contents(
 
 
 def whole_of(variable: tf.Variable) -> tf.Operation:
-  """Returns the op of what a variable is a shard of; its own if of nothing.
+  """Returns the op of the variable that a shard is of; of others, their own.
 
   Args:
     variable: A variable. One that model_fn itself has partitioned is whole.
@@ -102,8 +102,8 @@ def whole_of(variable: tf.Variable) -> tf.Operation:
   if shard:
     # Where model_fn partitions a variable, there is none of the whole name.
     with contextlib.suppress(KeyError):
-      found = op.graph.get_operation_by_name(whole)
-      return found if op_types.is_variable(found) else op
+      whole_op = op.graph.get_operation_by_name(whole)
+      return whole_op if op_types.is_variable(whole_op) else op
   return op
 
 
@@ -112,7 +112,7 @@ def contents_of_devices(
   num_replicas: int,
   mirrors: Mapping[str, Sequence[str]],
 ) -> tuple[ReplicaDevice, ...]:
-  """Returns what devices hold in the default graph.
+  """Returns the contents of devices in the default graph.
 
   Args:
     mesh: The mesh.

@@ -16,7 +16,7 @@ from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
 
-# How often the body of a loop is taken to run, where the graph does not say.
+# The assumed number of rounds of a loop, if the graph does not have it.
 NOMINAL_STEPS = 32
 
 # A device that computes 10 TFLOP/s, reads memory at 500 GB/s and receives from
@@ -28,7 +28,7 @@ _SECONDS_PER_TRANSFER = 10e-6
 _SECONDS_PER_OP = 2e-6
 # The attributes of an op's place, and of its shapes when it was made.
 _ANNOTATIONS = ("_class", "_output_shapes")
-# A gradient takes a product for what the op read and one for its weights.
+# A gradient takes a product for the op's input and one for its weights.
 _PASSES = 3
 # An update reads a value, its gradient and two slots, and writes all but one.
 _UPDATE_TOUCHES = 7
@@ -108,7 +108,7 @@ def seconds_with_gradients(
 def _owner(op: tf.Operation) -> tf.Operation:
   """Returns the forward op, or variable, that an op is a gradient or update of.
 
-  An op of a tape's gradient says only what it reads of the forward pass.
+  An op of a tape's gradient names no forward op: it is the last one it reads.
   """
   while graph_reads.is_of_gradient(op):
     before = [
@@ -144,7 +144,7 @@ def op_costs(
     graph = _with_nominal_batch(ops)
   except ValueError:
     # Some dimension is unknown, but not free: the nominal batch contradicts
-    # the model. Sizes are then estimated from what the graph itself knows.
+    # the model. Sizes are then estimated from the graph's own shapes.
     graph = _graph_of(ops)
   costs = {}
   for op in ops:
@@ -169,11 +169,10 @@ def _check_measured(
 
 
 def nominal_bytes(ops: Sequence[tf.Operation]) -> dict[str, int]:
-  """Returns the bytes of what ops make of a nominal batch.
+  """Returns the bytes of the outputs of ops for a nominal batch.
 
-  A graph that does not know its batch knows still less of what is reshaped:
-  [batch x length, width] becomes [?, width]. Here TensorFlow computes such
-  shapes from a nominal batch.
+  In a graph of an unknown batch, [batch x length, width] becomes [?, width].
+  Here TensorFlow computes such shapes from a nominal batch.
 
   Args:
     ops: Ops of one graph.
@@ -200,7 +199,7 @@ def nominal_bytes(ops: Sequence[tf.Operation]) -> dict[str, int]:
 
 
 def _is_source(op: tf.Operation) -> bool:
-  """Whether an op only brings in what others made: placeholders, iterators."""
+  """Whether an op brings tensors into the graph: placeholders, iterators."""
   is_read = all(t.dtype in (tf.resource, tf.variant) for t in op.inputs)
   return is_read and not all(t.shape.is_fully_defined() for t in op.outputs)
 
@@ -287,9 +286,9 @@ def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
     node = definition.node.add()
     node.CopyFrom(op.node_def)
     node.device = ""
-    kept = [x for x in node.input if x[0] != "^"]
+    inputs = [x for x in node.input if x[0] != "^"]
     del node.input[:]
-    node.input.extend(kept)
+    node.input.extend(inputs)
     for attribute in (*_ANNOTATIONS, *_optional_shapes(op)):
       node.attr.pop(attribute, None)
     outside |= {x.name: x for x in op.inputs if x.op not in inside}
@@ -305,7 +304,7 @@ def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
 
 
 def _is_known(op: tf.Operation) -> bool:
-  """Whether the shapes of what an op reads and makes are known."""
+  """Whether the shapes of an op's inputs and outputs are known."""
   return all(
     tensor.shape.is_fully_defined() for tensor in (*op.inputs, *op.outputs)
   )
@@ -316,7 +315,7 @@ def _graph_of(ops: Sequence[tf.Operation]) -> tf.Graph:
 
 
 def _optional_shapes(op: tf.Operation) -> list[str]:
-  """Returns the attributes that say shapes again; datasets need theirs."""
+  """Returns the attributes that repeat shapes; datasets need theirs."""
   return [
     attribute.name
     for attribute in op_registry.definition_of(op).attr
@@ -333,7 +332,7 @@ def _calls_function(op: tf.Operation) -> bool:
 def _with_constants(
   ops: Sequence[tf.Operation],
 ) -> set[tf.Operation]:
-  """Returns ops, and whatever of known shape they are computed from."""
+  """Returns ops, and their ancestors of known shapes."""
 
   def known(op: tf.Operation) -> list[tf.Operation]:
     return [

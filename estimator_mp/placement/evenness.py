@@ -24,14 +24,14 @@ def has_all(values: Sequence[float]) -> int | None:
   Args:
     values: The values of stages, of which there are several.
   """
-  found = shares(values)
-  return found.index(max(found)) if max(found) > _ALL else None
+  parts = shares(values)
+  return parts.index(max(parts)) if max(parts) > _ALL else None
 
 
 def uneven_lines(
   seconds: Sequence[float], memory_bytes: Sequence[float]
 ) -> list[str]:
-  """Returns what is uneven, and the options against it; nothing if all is well.
+  """Returns lines about uneven stages, with options against it; or none.
 
   Args:
     seconds: The planned time of each stage.

@@ -23,9 +23,9 @@ class Weights:
   Attributes:
     variables: The variables.
     local_users: Users that run where the variables are: gathers, loops.
-    remote_users: Users that get the variables' values. Not among them is who
-      gets a scalar made of these, such as a penalty: the scalar is made where
-      the variables are.
+    remote_users: Users that get the variables' values. Users of a scalar that
+      is computed from these, such as a penalty, are not among them: the scalar
+      is computed where the variables are.
   """
 
   variables: list[tf.Operation]
@@ -83,7 +83,7 @@ class ForwardGraph:
 
   Attributes:
     ops: The ops on features, in the order in which they were made.
-    weights: The variables that these use, by what shares a device.
+    weights: The variables that these use, by colocation group.
     groups: The colocation groups of all of them.
   """
 
@@ -116,7 +116,7 @@ def read_forward(
 
 
 def _on_features(forward: Sequence[tf.Operation]) -> set[tf.Operation]:
-  """Returns the ops that compute something from what the model is fed."""
+  """Returns the ops that compute something from features."""
   inside = set(forward)
   first = [
     op
@@ -151,13 +151,13 @@ def _add_users(
   reads: Mapping[tf.Operation, set[tf.Operation]],
   groups: colocation.ColocationGroups,
 ) -> None:
-  """Adds the ops that use variables, by what each op reads, to by_group."""
+  """Adds users of variables to by_group, by the variables of their inputs."""
   for op in ops:
-    own = groups.of(op)
+    group_of_op = groups.of(op)
     variables = {v for t in op.inputs for v in reads.get(t.op, ())}
     for other in {groups.of(variable) for variable in variables}:
       if other in by_group:
-        is_local = other is own
+        is_local = other is group_of_op
         group = by_group[other]
         (group.local_users if is_local else group.remote_users).append(op)
 
@@ -175,8 +175,8 @@ def _variables_read(
   reads = {op: {op} for op in op_types.variables_of(ops)}
 
   def visit(op: tf.Operation) -> bool:
-    found = {v for t in op.inputs for v in reads.get(t.op, ())}
-    passed = {variable for variable in found if passes_on(op, variable)}
+    read = {v for t in op.inputs for v in reads.get(t.op, ())}
+    passed = {variable for variable in read if passes_on(op, variable)}
     before = reads.get(op, set())
     reads[op] = before | passed
     return len(reads[op]) > len(before)

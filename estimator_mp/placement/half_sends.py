@@ -1,19 +1,17 @@
-"""Half-precision sends: the activations that stages send each other so.
+"""Half-precision sends: the activations that stages send in half precision.
 
-A stage that reads an activation of another one gets it by two casts, one on
-either side, and TensorFlow's gradient of a cast is the cast back. So the
-gradient comes back in half precision, too, once for all that the stage does
-with the activation, and each micro-batch, replica and shard has casts of its
-own, as it has copies of the layers. Megatron-LM's `pipeline_dtype` is the
-same choice for models that are written for it.
+A stage reads an activation of another one by two casts, one on either side, and
+so the gradient comes back. Each micro-batch, replica and shard has casts of its
+own, as it has copies of the layers. Megatron-LM's `pipeline_dtype` is the same
+choice for models that are written for it.
 
-Sent as they are: tensors that depend on no variable (features, labels, masks)
-or on no example (variables, penalties on weights), scalars, other dtypes, and
+Sent unchanged: tensors that depend on no variable (features, labels, masks) or
+on no example (variables, penalties on weights), scalars, other dtypes, and
 tensors that are read or made inside of a v1 cond or loop.
 """
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from estimator_mp.graph import control_flow, op_types
 from estimator_mp.placement.transfers import Reader
@@ -40,16 +38,14 @@ class HalfSend:
 
 def find_half_sends(
   ops: Sequence[tf.Operation],
-  new: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
   devices: Sequence[str],
   inputs: Iterable[tf.Tensor],
 ) -> list[HalfSend]:
-  """Returns what stages are to send each other in half precision.
+  """Returns the activations that stages are to send in half precision.
 
   Args:
-    ops: The ops of the forward graph, in the order in which they were made.
-    new: Those that read it and were not looked at before.
+    ops: The ops of a step, in the order in which they were made.
     stages: The stages of ops.
     devices: The device of each stage.
     inputs: Features and labels.
@@ -61,7 +57,7 @@ def find_half_sends(
   readers: dict[tuple[str, int], list[Reader]] = {}
   tensors: dict[str, tf.Tensor] = {}
   for op in ops:
-    if op not in new or op not in stages or op in conditional:
+    if op not in stages or op in conditional:
       continue
     for index, tensor in enumerate(op.inputs):
       source = tensor.op
@@ -74,8 +70,8 @@ def find_half_sends(
         tensors[tensor.name] = tensor
         readers.setdefault(key, []).append(Reader(op, index))
   return [
-    HalfSend(tensors[name], stages[tensors[name].op], stage, tuple(found))
-    for (name, stage), found in readers.items()
+    HalfSend(tensors[name], stages[tensors[name].op], stage, tuple(of_stage))
+    for (name, stage), of_stage in readers.items()
   ]
 
 

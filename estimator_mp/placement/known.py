@@ -40,7 +40,7 @@ def stages_of_saved(
 ) -> Stages:
   """Returns the stages of ops that have a name of the placement of training.
 
-  What training did not have follows what it reads.
+  Ops that training did not have follow their inputs.
 
   Args:
     unplaced: The ops.
@@ -63,25 +63,25 @@ def _stages_by_name(planned: Mapping[str, int], unplaced: Unplaced) -> Stages:
   """
   of_group: dict[tf.Operation, int | None] = {}
   for group, variables in _variables_of_groups(unplaced).items():
-    held: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     for variable in variables:
       if variable.name in planned:
         stage = planned[variable.name]
         size = shapes.variable_bytes(variable)
-        held[stage] = held.get(stage, 0) + size
-    of_group[group] = max(held, key=held.__getitem__) if held else None
+        sizes[stage] = sizes.get(stage, 0) + size
+    of_group[group] = max(sizes, key=sizes.__getitem__) if sizes else None
   stages = {}
   for op in unplaced.ops:
     if op.name in planned:
       group = unplaced.groups.of(op)
-      found = of_group.setdefault(group, planned[op.name])
-      if found is not None:
-        stages[op] = found
+      stage_of_group = of_group.setdefault(group, planned[op.name])
+      if stage_of_group is not None:
+        stages[op] = stage_of_group
   return stages
 
 
 def _conflict(planned: Mapping[str, int], unplaced: Unplaced) -> str:
-  """Returns which variables are planned apart, but share a device; or ""."""
+  """Returns an error if variables share a device, but not a stage; or ""."""
   for variables in _variables_of_groups(unplaced).values():
     first, *others = [v.name for v in variables if v.name in planned] or [""]
     for other in others:
@@ -99,7 +99,7 @@ def _variables_of_groups(
   unplaced: Unplaced,
 ) -> dict[tf.Operation, list[tf.Operation]]:
   """Returns the variables of each group that has some."""
-  found: dict[tf.Operation, list[tf.Operation]] = {}
+  by_group: dict[tf.Operation, list[tf.Operation]] = {}
   for variable in op_types.variables_of(unplaced.ops):
-    found.setdefault(unplaced.groups.of(variable), []).append(variable)
-  return found
+    by_group.setdefault(unplaced.groups.of(variable), []).append(variable)
+  return by_group

@@ -1,4 +1,4 @@
-"""Orders: in which order a forward graph may be cut, and what each cut costs.
+"""Orders: the orders in which a forward graph may be cut, and costs of cuts.
 
 Towers that share their weights, as of a siamese network, are made one after the
 other. A cut in the order of their layers leaves the weights of a layer with all
@@ -18,7 +18,7 @@ from estimator_mp.placement.forward_graph import ForwardGraph, Weights
 import numpy as np
 import tensorflow as tf
 
-# Groups may wait for each other; what still grows then has no order.
+# Groups may wait for each other; numbers that still grow then have no order.
 _MAX_PASSES = 10
 
 
@@ -27,7 +27,7 @@ class Order:
   """The ops of a forward graph in an order.
 
   Attributes:
-    positions: The position of each op; what must not be cut apart has one.
+    positions: The position of each op; ops that stay together share one.
     costs: The costs of the positions, without the memory of tables, and of the
       places between them.
     first_uses: The position of the first op that uses each of the weights.
@@ -59,19 +59,19 @@ def orders(
     update_seconds: The time of updating each of its weights.
   """
   shared = _shared_by_towers(forward)
-  found = []
+  candidates = []
   for ops in (forward.ops, *(_by_layers(forward) if shared else ())):
     positions = _positions(ops, forward)
     first_uses = [_position_of(group, positions) for group in forward.weights]
     costs = _costs_of_positions(
       positions, forward, shared, op_costs, update_seconds
     )
-    found.append(Order(positions, costs, first_uses))
-  return found
+    candidates.append(Order(positions, costs, first_uses))
+  return candidates
 
 
 def count_layers(forward: ForwardGraph) -> int:
-  """Returns into how many stages ops can be cut, each with a layer.
+  """Returns the most stages that ops can be cut into, each with a layer.
 
   Args:
     forward: The forward graph.
@@ -85,7 +85,7 @@ def _shared_by_towers(forward: ForwardGraph) -> list[Weights]:
   The parts neither read each other nor only look up rows of the same table.
   """
   index_of = {op: index for index, op in enumerate(forward.ops)}
-  found = []
+  shared = []
   for group in forward.weights:
     if group.is_number or not group.is_matrix:
       continue
@@ -97,8 +97,8 @@ def _shared_by_towers(forward: ForwardGraph) -> list[Weights]:
       _leads_to(first, second, index_of)
       for first, second in itertools.pairwise(users)
     ):
-      found.append(group)
-  return found
+      shared.append(group)
+  return shared
 
 
 def _leads_to(
@@ -118,9 +118,9 @@ def _leads_to(
 def _by_layers(forward: ForwardGraph) -> list[list[tf.Operation]]:
   """Returns ops in the order of their layers, counted from either end.
 
-  Towers that begin with the same layers lie side by side if what counts is how
-  many layers lead to an op; those that end with the same ones, if it is how
-  many follow.
+  Towers that begin with the same layers lie side by side if ops are sorted by
+  the layers that lead to them; those that end with the same ones, if by the
+  layers that follow.
   """
   uncut = _uncut_groups(forward)
   users = {
@@ -143,7 +143,7 @@ def _by_layers(forward: ForwardGraph) -> list[list[tf.Operation]]:
     [(op, source, op in users) for source, op in reversed(edges)],
     dict.fromkeys(uncut.values(), 0),
   )
-  return [  # Sorting keeps the order of what is equal.
+  return [  # Sorting is stable.
     sorted(forward.ops, key=lambda op: before[uncut[op]]),
     sorted(forward.ops, key=lambda op: -after[uncut[op]]),
   ]
@@ -156,25 +156,25 @@ def _most_layers(
   """Returns the most layers on a way along edges, for the end of each way.
 
   Args:
-    edges: From where, to where, and whether that adds a layer.
-    start: How many layers each way begins with.
+    edges: Source, destination, and whether this one adds a layer.
+    start: The layers that each way begins with.
   """
-  found = dict(start)
+  most = dict(start)
   for _ in range(_MAX_PASSES):
-    known = dict(found)
+    before = dict(most)
     for source, op, is_layer in edges:
-      found[op] = max(found[op], found[source] + is_layer)
-    if found == known:
-      return found
+      most[op] = max(most[op], most[source] + is_layer)
+    if most == before:
+      return most
   return dict.fromkeys(start, 0)
 
 
 def _uncut_groups(
   forward: ForwardGraph,
 ) -> dict[tf.Operation, tf.Operation]:
-  """Returns the op that stands for what must not be cut apart with each op.
+  """Returns for each op the representative of the ops that stay with it.
 
-  That is the op itself unless it is in a loop or in a group without a variable,
+  It is the op itself unless that is in a loop or in a group without a variable,
   such as a colocation group: gathers from one variable may lie anywhere.
   """
   groups = forward.groups
@@ -192,15 +192,14 @@ def _uncut_groups(
 def _positions(
   order: Sequence[tf.Operation], forward: ForwardGraph
 ) -> dict[tf.Operation, int]:
-  """Returns each op's position; what must not be cut apart has one position.
+  """Returns each op's position; ops that stay together share one.
 
-  These are not cut apart, and neither is what lies between their parts:
+  These stay together, with all ops between them:
 
   - a group without a variable: a loop, a colocation group (gathers from one
     variable may lie anywhere);
-  - an op that adds a bias, scales or applies an activation, and what it is
-    applied to, if no other layer is between them: TensorFlow may make one op of
-    them.
+  - an op that adds a bias, scales or applies an activation, and its input, if
+    no other layer is between them: TensorFlow may fuse them.
   """
   uncut = _uncut_groups(forward)
   on_vectors = {
@@ -234,7 +233,7 @@ def _costs_of_positions(
   op_costs: Mapping[tf.Operation, costs_lib.OpCost],
   update_seconds: Sequence[float],
 ) -> partition_lib.SequenceCosts:
-  """Returns what each position costs, and each place between two of them."""
+  """Returns the costs of positions, and of the places between them."""
   size = max(positions.values(), default=-1) + 1
   seconds = np.zeros(size)
   memory = np.zeros(size)

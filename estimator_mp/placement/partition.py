@@ -26,8 +26,8 @@ class SequenceCosts:
   Attributes:
     seconds: [n], the time of each element.
     memory_bytes: [n], the bytes that each element occupies on its device.
-    transfer_seconds: [n + 1], the time to send what crosses the cut before
-      element i; the first and the last are 0.
+    transfer_seconds: [n + 1], the time of sends over the cut before element i;
+      the first and the last are 0.
     layers: [n], whether an element holds weights; a stage holds at least one
       that does.
   """
@@ -59,7 +59,7 @@ def partition(
   memory_limit: float | None = None,
   slack: float = 0.0,
 ) -> tuple[int, ...]:
-  """Returns where to cut a sequence into stages.
+  """Returns the cuts of a sequence into stages.
 
   Args:
     costs: The sequence of n elements.

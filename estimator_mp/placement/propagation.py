@@ -4,7 +4,7 @@ Explicit marks, rules, the automatic cut and gradients each say where some ops
 belong. The others follow the tensors they read and feed. Two kinds of ops
 follow differently:
 
-- A forward op follows the latest of its inputs: what combines an early
+- A forward op follows the latest of its inputs: an op that combines an early
   activation with a late one belongs to the later layer.
 - An op made after gradients were asked for (an update, a norm) follows the
   largest of its inputs: it works beside the gradient or variable it reads, and
@@ -22,7 +22,7 @@ _StageOf = Callable[[tf.Operation], int | None]
 
 
 class Follows(enum.Enum):
-  """Which of its inputs an op without a stage follows."""
+  """The input that an op without a stage follows."""
 
   LATEST_INPUT = "latest"
   LARGEST_INPUT = "largest"
@@ -34,13 +34,13 @@ def propagate(
   stages: Mapping[tf.Operation, int],
   follows: Follows,
 ) -> dict[tf.Operation, int]:
-  """Gives ops without a stage the stage of what they are connected to.
+  """Gives ops without a stage the stage of their inputs, or of their readers.
 
   Args:
     ops: Ops in the order in which they were made, all of them in `groups`.
     groups: Ops that share a device, and so a stage.
     stages: The stages that are known, also of ops that are not in `ops`.
-    follows: Which input an op follows. An op without an input that has a
+    follows: The input that an op follows. An op without an input that has a
       stage follows its earliest consumer.
 
   Returns:
@@ -55,8 +55,8 @@ def propagate(
     return _stage_of_inputs(op, groups, known, follows)
 
   def of_consumers(op: tf.Operation) -> int | None:
-    found = map(groups.of, readers[op])
-    return min((known[x] for x in found if x in known), default=None)
+    of_readers = map(groups.of, readers[op])
+    return min((known[x] for x in of_readers if x in known), default=None)
 
   def visit(question: tuple[_StageOf, tf.Operation]) -> bool:
     stage_of, op = question
@@ -80,14 +80,14 @@ def _stage_of_inputs(
   follows: Follows,
 ) -> int | None:
   """Returns the stage of the input that an op follows; None if none has one."""
-  found = [
+  inputs = [
     (shapes.tensor_bytes(tensor), known[groups.of(tensor.op)])
     for tensor in op.inputs
     if tensor.op in groups and groups.of(tensor.op) in known
   ]
-  if not found:
+  if not inputs:
     return None
   if follows is Follows.LATEST_INPUT:
-    return max(stage for _, stage in found)
-  largest = max(size for size, _ in found)
-  return min(stage for size, stage in found if size == largest)
+    return max(stage for _, stage in inputs)
+  largest = max(size for size, _ in inputs)
+  return min(stage for size, stage in inputs if size == largest)

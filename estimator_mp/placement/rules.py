@@ -23,8 +23,8 @@ def stages_of(
 
   Where a variable and the ops that read or initialise it match different rules,
   the variable's rule counts: its ops have to be where it is. Where ops were
-  colocated, as the branches of a v1 cond are with what they read, the first
-  one's rule counts.
+  colocated, as the branches of a v1 cond are with their inputs, the first one's
+  rule counts.
 
   Args:
     unplaced: The ops.
@@ -85,7 +85,7 @@ def _check_coverage(
 
 
 def _initializers(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
-  """Returns the ops that TensorFlow colocated with a variable to be made."""
+  """Returns the ops that initialize variables: these share their group."""
   names = {op.name for op in op_types.variables_of(ops)}
   return {
     op
@@ -98,7 +98,7 @@ def _initializers(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
 def _matches(
   rules: Sequence[PlacementRule], ops: Sequence[tf.Operation]
 ) -> dict[tf.Operation, int]:
-  """Returns which rule matches each op, where one does."""
+  """Returns the index of the first rule that matches each op."""
   expressions = [re.compile(expression) for expression, _ in rules]
   matched_by = {}
   for op in ops:

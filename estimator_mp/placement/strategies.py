@@ -31,8 +31,8 @@ def stages_of(
     mode: The purpose of the graph, a `tf.estimator.ModeKeys`.
 
   Returns:
-    The stages of some of the ops; at least of what leads to the targets, or of
-    the variables in it.
+    The stages of some of the ops; at least of those that lead to the targets,
+    or of their variables.
 
   Raises:
     ValueError: If they cannot be placed so.
@@ -45,8 +45,7 @@ def stages_of(
   if saved is not None:
     return known.stages_of_saved(unplaced, saved, mode)
   module = importlib.import_module(placement_lib.STRATEGIES[placement].module)
-  # How much of a stage is on which of its devices is up to how variables are
-  # split.
+  # The split of variables decides how the devices of a stage share its memory.
   parts = config.create_mesh().axis_size("model")
   limit = config.memory_limit
   seconds = config.measured_seconds

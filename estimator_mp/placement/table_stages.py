@@ -1,9 +1,9 @@
-"""Tables: on which stages are the tables that a model looks up rows in.
+"""Tables: the stages of the tables that a model looks up rows in.
 
-A layer is where its computation is. A table is nothing but memory: whichever
-stage has it sends its rows to those that use them. So tables come after the
-cut, to where memory is left, as recommendation models place them (Naumov et
-al., 2019, arXiv:1906.00091).
+A layer is where its computation is. A table is nothing but memory: its stage
+sends rows to those that use them. So tables are placed after the cut, on stages
+with free memory, as recommendation models place them (Naumov et al., 2019,
+arXiv:1906.00091).
 
 This file knows numbers only: no graph, no TensorFlow.
 """
@@ -125,7 +125,7 @@ def _time(
   stages: Sequence[int],
   latency_seconds: float,
 ) -> np.ndarray:
-  """Returns the time of each stage with sending rows, whoever sends them."""
+  """Returns the time of each stage, with that of sending and receiving rows."""
   time = np.array(seconds, dtype=np.float64)
   pairs = set()
   for table, stage in zip(tables, stages, strict=True):

@@ -1,19 +1,19 @@
 """Transfers of a placed graph between devices, and sending less.
 
-Whatever an op reads from another device is sent in every step, and so is a
-signal from each op of another device that it waits for. Five kinds of sends are
+An op's inputs from other devices are sent in every step, and so is a signal
+from each op of another device that it waits for. Five kinds of sends are
 needless:
 
 - A variable that is read several times, such as Adam's beta1_power by each
   update, can be read and sent once.
-- What is computed several times, such as what each layer of BERT adds to its
-  scores, of the same mask, can be sent once.
-- A small constant that the program has not named can be had on each device that
-  reads it.
+- A value that is computed several times, such as the term that each layer of
+  BERT adds to its scores, of the same mask, can be sent once.
+- A small constant that the program has not named can be copied to each device
+  that reads it.
 - A norm over all weights stacks one scalar per weight. The scalars of a device
   can be stacked there, and sent at once; the order of the numbers, and so the
   rounding of their sum, stays what it was.
-- What waits for several ops of another device, such as a training step for the
+- An op that waits for several ops of another device, such as a train_op for the
   update of each variable, can wait for one no-op there that waits for them.
 """
 
@@ -43,19 +43,6 @@ class Reader:
 
   op: tf.Operation
   index: int
-
-
-@dataclasses.dataclass(frozen=True)
-class SharedRead:
-  """A variable's value that stands for other reads of the variable.
-
-  Attributes:
-    value: The value.
-    readers: The inputs of ops that are to read it, instead of the others.
-  """
-
-  value: tf.Tensor
-  readers: tuple[Reader, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,17 +108,15 @@ class JoinedWait:
 
 @dataclasses.dataclass(frozen=True)
 class Savings:
-  """How a graph computes the same and sends less.
+  """Changes of a graph that sends less and computes the same.
 
   Attributes:
-    shared_reads: Reads of variables that stand for others.
     shared_values: Tensors that are sent in place of others of the same value.
     copied_constants: Constants that other devices get copies of.
     stacked_scalars: Scalars that are sent at once.
     joined_waits: Ops that one no-op stands for.
   """
 
-  shared_reads: Sequence[SharedRead]
   shared_values: Sequence[SharedValue]
   copied_constants: Sequence[CopiedConstant]
   stacked_scalars: Sequence[StackedScalars]
@@ -139,21 +124,21 @@ class Savings:
 
 
 def planned_transfers(ops: Sequence[tf.Operation]) -> list[Transfer]:
-  """Returns what the ops of a placed graph send, each tensor once per device.
+  """Returns the transfers of a placed graph, each tensor once per device.
 
   Args:
     ops: Ops of one graph; those without a device are left out, as
       TensorFlow may put them beside either side.
   """
-  found: dict[tuple[str, str], tuple[tf.Tensor, str]] = {}
+  sends: dict[tuple[str, str], tuple[tf.Tensor, str]] = {}
   for op in ops:
     for tensor in op.inputs:
       source = tensor.op.device
       crosses = source and op.device and source != op.device
       if crosses and tensor.dtype != tf.resource:
-        found[tensor.name, op.device] = (tensor, op.device)
+        sends[tensor.name, op.device] = (tensor, op.device)
   sizes: dict[str, int] = {}
-  if any(not tensor.shape.is_fully_defined() for tensor, _ in found.values()):
+  if any(not tensor.shape.is_fully_defined() for tensor, _ in sends.values()):
     sizes = costs.nominal_bytes(ops)
   return [
     Transfer(
@@ -162,15 +147,14 @@ def planned_transfers(ops: Sequence[tf.Operation]) -> list[Transfer]:
       destination,
       sizes.get(tensor.name) or shapes.tensor_bytes(tensor),
     )
-    for tensor, destination in found.values()
+    for tensor, destination in sends.values()
   ]
 
 
 def ops_of_step(train_op: tf.Operation | tf.Tensor) -> list[tf.Operation]:
-  """Returns what a training step runs, in the order of the graph.
+  """Returns the ops that a training step runs, in the order of the graph.
 
-  Of a model that is split there are ops that nothing runs any more: those that
-  parts stand for.
+  If the model is split, nothing runs the ops that parts stand for.
 
   Args:
     train_op: The op of a training step.
@@ -180,7 +164,7 @@ def ops_of_step(train_op: tf.Operation | tf.Tensor) -> list[tf.Operation]:
 
 
 def find_savings(ops: Sequence[tf.Operation]) -> Savings:
-  """Returns how a placed graph can send less.
+  """Returns the changes by which a placed graph sends less.
 
   Args:
     ops: The ops of the graph, in the order in which they were made.
@@ -195,7 +179,6 @@ def find_savings(ops: Sequence[tf.Operation]) -> Savings:
     for stacked in _stacked_scalars(op, local)
   ]
   return Savings(
-    _shared_reads(sent),
     _shared_values(sent),
     copied_constants,
     scalars,
@@ -217,48 +200,35 @@ class _Sent:
 
 
 def _tensors_sent(ops: Sequence[tf.Operation]) -> list[_Sent]:
-  """Returns what is read elsewhere, in the order in which it was made."""
+  """Returns the tensors that are read elsewhere, in the order of the graph."""
   places = {op: (number, op.device) for number, op in enumerate(ops)}
-  found: dict[tuple[int, int], _Sent] = {}
+  sends: dict[tuple[int, int], _Sent] = {}
   for op, (_, device) in places.items():
     for index, tensor in enumerate(op.inputs if device else ()):
       number, source = places.get(tensor.op, (-1, ""))
       if source not in ("", device):
-        sent = found.setdefault((number, tensor.value_index), _Sent(tensor, {}))
+        sent = sends.setdefault((number, tensor.value_index), _Sent(tensor, {}))
         sent.readers.setdefault(device, []).append(Reader(op, index))
-  return [found[key] for key in sorted(found)]
-
-
-def _shared_reads(sent: Iterable[_Sent]) -> list[SharedRead]:
-  """Returns how each variable is sent once, however often it is read.
-
-  Two reads that wait for the same ops may see the same value, so one of them
-  serves for both.
-  """
-  first: dict[Hashable, tf.Tensor] = {}
-  others: dict[Hashable, list[Reader]] = {}
-  for each in sent:
-    op = each.tensor.op
-    if op.type != "ReadVariableOp":
-      continue
-    waits = frozenset(op.control_inputs)
-    kind = op.inputs[0].name, waits, each.tensor.dtype
-    for device, readers in each.readers.items():
-      key = kind, device
-      if first.setdefault(key, each.tensor) is not each.tensor:
-        others.setdefault(key, []).extend(readers)
-  return [SharedRead(first[key], tuple(others[key])) for key in others]
+  return [sends[key] for key in sorted(sends)]
 
 
 def _shared_values(sent: Iterable[_Sent]) -> list[SharedValue]:
-  """Returns how what is computed several times is sent once to a device."""
+  """Returns the values that are read or computed several times, sent once.
+
+  Two reads of a variable that wait for the same ops may see the same value, so
+  one of them serves for both.
+  """
   same = same_ops.SameOps()
   first: dict[Hashable, tf.Tensor] = {}
   others: dict[Hashable, list[Reader]] = {}
   for each in sent:
-    if not each.tensor.op.inputs:
+    op = each.tensor.op
+    if not op.inputs:
       continue
-    value = same.first(each.tensor.op), each.tensor.value_index
+    value: Hashable = same.first(op), each.tensor.value_index
+    if op.type == "ReadVariableOp":
+      waits = frozenset(op.control_inputs)
+      value = op.inputs[0].name, waits, each.tensor.dtype
     for device, readers in each.readers.items():
       key = value, device
       if first.setdefault(key, each.tensor) is not each.tensor:
@@ -280,7 +250,7 @@ def _copied_constants(sent: Iterable[_Sent]) -> list[CopiedConstant]:
 def _stacked_scalars(
   op: tf.Operation, local: Collection[Reader]
 ) -> list[StackedScalars]:
-  """Returns which scalars of a stack are stacked where they are made."""
+  """Returns the scalars of a stack that are stacked on their own device."""
   by_device: dict[str, list[int]] = {}
   place = op.device
   for index, tensor in enumerate(op.inputs if place else ()):
@@ -296,11 +266,10 @@ def _stacked_scalars(
 
 
 def joined_waits(ops: Sequence[tf.Operation]) -> list[JoinedWait]:
-  """Returns for which ops of another device one no-op can stand.
+  """Returns the ops of other devices that one no-op can stand for.
 
-  Whatever waited for an op still does, and for no op besides: so no circle is
-  closed. Inside of v1 conds and loops, where an op may run never or often,
-  everything stays.
+  Each op waits for the same ops as before, so that there is no cycle. Ops in v1
+  conds and loops, which may run never or often, stay unchanged.
 
   Args:
     ops: The ops of a placed graph, in the order in which they were made.
@@ -337,7 +306,7 @@ def joined_waits(ops: Sequence[tf.Operation]) -> list[JoinedWait]:
 
 
 def _awaited_elsewhere(op: tf.Operation) -> dict[str, _Awaited]:
-  """Returns what an op waits for, by device, where that is several ops."""
+  """Returns the ops that an op waits for, by device, where they are several."""
   by_device: dict[str, set[tf.Operation]] = {}
   here = ("", op.device)
   for before in op.control_inputs:
@@ -354,20 +323,20 @@ def _awaited_elsewhere(op: tf.Operation) -> dict[str, _Awaited]:
 def _joins(
   ops: Sequence[tf.Operation], conditional: Collection[tf.Operation]
 ) -> dict[tuple[str, _Awaited], list[tuple[tf.Operation, _Awaited]]]:
-  """Returns no-ops, and all that they wait for, by that of their own device."""
-  found: dict[tuple[str, _Awaited], list[tuple[tf.Operation, _Awaited]]] = {}
+  """Returns no-ops, with all ops that they wait for, by those of a device."""
+  joins: dict[tuple[str, _Awaited], list[tuple[tf.Operation, _Awaited]]] = {}
   for op in ops:
     if op.type == "NoOp" and op.device and op not in conditional:
       awaited = frozenset(op.control_inputs)
       local = frozenset(x for x in awaited if x.device == op.device)
-      found.setdefault((op.device, local), []).append((op, awaited))
-  return found
+      joins.setdefault((op.device, local), []).append((op, awaited))
+  return joins
 
 
 def _may_stand(
   join: tf.Operation, stands_for: _Awaited, op: tf.Operation
 ) -> bool:
-  """Whether an op may wait for a join instead of what the join waits for."""
+  """Whether an op may wait for a join instead of the join's ops."""
   awaited = set(op.control_inputs)
   # Two that wait for the same, here and elsewhere, would wait for each other.
   return stands_for < awaited or (

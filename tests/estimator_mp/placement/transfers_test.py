@@ -122,7 +122,7 @@ class SavingsTest(parameterized.TestCase):
         for read in reads:
           tf.negative(read)
       found = transfers.find_savings(graph.get_operations())
-    self.assertEmpty(found.shared_reads)
+    self.assertEmpty(found.shared_values)
 
   @parameterized.named_parameters(
     ("reads_of_a_variable", lambda x: 3 * [parts.weight("v", [5])], [20]),
