@@ -60,7 +60,7 @@ def columns(rows: Iterable[Sequence[str]], num_words: int) -> list[str]:
   return lines
 
 
-def together(values: Sequence[float], unit: str) -> str:
+def in_one_unit(values: Sequence[float], unit: str) -> str:
   """Returns several amounts in the unit of the greatest: "4.5/3.4/0.2 MB".
 
   Args:

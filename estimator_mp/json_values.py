@@ -55,7 +55,7 @@ def load(kind: Any, value: Any, name: str = "it") -> Any:
     return _load_as_some(arguments, value, name)
   if origin is tuple:
     _check(isinstance(value, list), name, value, "list")
-    types_ = _of_entries(arguments, len(value))
+    types_ = _entry_types(arguments, len(value))
     _check(len(types_) == len(value), name, value, f"list of {len(types_)}")
     return tuple(
       load(x, y, f"{name}[{i}]")
@@ -67,7 +67,7 @@ def load(kind: Any, value: Any, name: str = "it") -> Any:
   if _has_fields(kind):
     _check(isinstance(value, dict), name, value, "object")
     hints = typing.get_type_hints(kind)
-    missing = [x for x in hints if x not in value and not _may_miss(kind, x)]
+    missing = [x for x in hints if x not in value and not _has_default(kind, x)]
     if missing:
       raise ValueError(f"{name} has no {missing[0]!r}")
     return kind(
@@ -108,7 +108,7 @@ def dump(kind: Any, value: Any) -> Any:
     is_tagged = _is_tagged(kind, arguments)
     return {"kind": kind.__name__} | as_json if is_tagged else as_json
   if origin is tuple:
-    types_ = _of_entries(arguments, len(value))
+    types_ = _entry_types(arguments, len(value))
     return [dump(x, y) for x, y in zip(types_, value, strict=True)]
   if origin in (Mapping, dict):
     return {str(x): dump(arguments[1], y) for x, y in value.items()}
@@ -144,13 +144,13 @@ def _has_fields(kind: Any) -> bool:
   return dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
 
 
-def _may_miss(kind: Any, name: str) -> bool:
+def _has_default(kind: Any, name: str) -> bool:
   """Whether a field has a default."""
   default = inspect.signature(kind).parameters[name].default
   return default is not inspect.Parameter.empty
 
 
-def _of_entries(arguments: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+def _entry_types(arguments: tuple[Any, ...], count: int) -> tuple[Any, ...]:
   """Returns the types of the entries of a tuple."""
   is_any_number = len(arguments) == 2 and arguments[1] is Ellipsis
   return arguments[:1] * count if is_any_number else arguments

@@ -331,7 +331,7 @@ def stage(stage: int) -> contextlib.AbstractContextManager[None]:
   """Places the ops and variables made inside on a stage of the current mesh.
 
   For use inside a model_fn that `shard_model_fn` shards: it assigns a part of
-  the model to a stage. Ops outside of any block follow what they read.
+  the model to a stage. Ops outside of any block follow their inputs.
 
   Args:
     stage: The stage, from 0 to the size of the mesh's stage axis less 1.

@@ -134,7 +134,7 @@ class ModelPartitioner:
     drawn = traversal.ops_run_with(*filter(is_drawn, starts)) - live
     analysis = _Analysis(
       every,
-      [*fetches, *starts, *_reads(of_model)],
+      [*fetches, *starts, *_variable_reads(of_model)],
       self._inputs,
       drawn={op for op in drawn if op.type in op_types.RANDOM}.union(
         filter(draws_itself, live)
@@ -165,9 +165,9 @@ class ModelPartitioner:
         memory_limit,
       )
       best = split_search.choose_splits(problem)
-      chosen |= {x: _shards_of(shard) for x, shard in best.items() if shard}
+      chosen |= {x: _split_of(shard) for x, shard in best.items() if shard}
     together = splits_lib.used_at_once(step)
-    self._splits, layouts = _settled(
+    self._splits, layouts = _final_splits(
       analysis,
       splits_lib.with_slots(chosen, together),
       sizes,
@@ -203,8 +203,8 @@ class ModelPartitioner:
     collected = [x for x in _in_collections(graph) if layouts.parts.get(x.op)]
     after_writes = [
       op
-      for op in _reads(self._splits)
-      if _is_fetched_alone(op) and op.control_inputs
+      for op in _variable_reads(self._splits)
+      if _is_only_fetched(op) and op.control_inputs
     ]
     reads = [op.outputs[0] for op in after_writes]
     replaced = instantiation.apply([*fetches, *reads, *collected], starts)
@@ -254,7 +254,7 @@ class ModelPartitioner:
         for x in handles
         for op in x.consumers()
         if op in new
-        or _is_fetched_alone(op)
+        or _is_only_fetched(op)
         or not new.isdisjoint(traversal.consumers(op))
       }
       if not self._splits:
@@ -269,7 +269,7 @@ class ModelPartitioner:
         op
         for op in users
         if op.type == "ReadVariableOp"
-        and (op not in new or _is_fetched_alone(op))
+        and (op not in new or _is_only_fetched(op))
       ]
       values = instantiation.apply([op.outputs[0] for op in alone])
       for op, value in zip(alone, values, strict=True):
@@ -409,7 +409,7 @@ class _Analysis:
     )
 
 
-def _settled(
+def _final_splits(
   analysis: _Analysis,
   splits: Splits,
   sizes: Mapping[str, int],
@@ -425,7 +425,7 @@ def _settled(
   used = splits_lib.used_at_once(analysis.ops)
   while True:
     layouts = analysis.propagate(splits)
-    whole = _read_whole(analysis.ops, layouts, splits)
+    whole = _variables_used_whole(analysis.ops, layouts, splits)
     for variable, op in whole.items():
       if variable in requested:
         raise splits_lib.Unsplittable(variable.name, op)
@@ -433,7 +433,7 @@ def _settled(
     known = splits.keys() | stay
     may = functools.partial(_may_join, known, may_follow)
     wanted = analysis.demands(layouts, splits, sizes, may)
-    followers = {op: _shards_of(x) for op, x in wanted.variables.items()}
+    followers = {op: _split_of(x) for op, x in wanted.variables.items()}
     if not followers and stay.isdisjoint(splits):
       return splits, analysis.propagate(splits, wanted.ops)
     remaining = {x: split for x, split in splits.items() if x not in stay}
@@ -450,7 +450,7 @@ def _may_join(
   return variable not in known and may_follow(variable)
 
 
-def _shards_of(shard: Shard) -> splits_lib.VariableSplit:
+def _split_of(shard: Shard) -> splits_lib.VariableSplit:
   """Returns the split of a variable that is read as such a shard."""
   sizes = tuple(x for x in shard.partition.parts if isinstance(x, int))
   if shard.partition.is_cyclic:
@@ -458,7 +458,7 @@ def _shards_of(shard: Shard) -> splits_lib.VariableSplit:
   return splits_lib.VariableSplit(shard.dim, sizes)
 
 
-def _reads(of_model: Iterable[tf.Operation]) -> list[tf.Operation]:
+def _variable_reads(of_model: Iterable[tf.Operation]) -> list[tf.Operation]:
   """Returns the ops that read the values of variables."""
   return [
     reader
@@ -479,7 +479,7 @@ def _in_collections(graph: tf.Graph) -> list[tf.Tensor]:
   return list(entries.values())
 
 
-def _is_fetched_alone(op: tf.Operation) -> bool:
+def _is_only_fetched(op: tf.Operation) -> bool:
   """Whether no op reads a read of a variable: only sessions can fetch it."""
   is_look = op.type in ("ReadVariableOp", "VarIsInitializedOp")
   return is_look and not op.outputs[0].consumers()
@@ -513,7 +513,7 @@ def _may_be_in_parts(op: tf.Operation, splits: Splits) -> bool:
   return is_without_state(op)
 
 
-def _read_whole(
+def _variables_used_whole(
   ops: Sequence[tf.Operation], layouts: Propagation, splits: Splits
 ) -> dict[tf.Operation, tf.Operation]:
   """Returns split variables that an op uses whole, each with the op.

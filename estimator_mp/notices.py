@@ -1,7 +1,7 @@
 """Notices: the few lines that each program's log has, by no flag.
 
-TensorFlow's log leaves out what is no warning unless the program asks for more.
-Where it shows warnings, it shows notices, too.
+TensorFlow's log shows only warnings and errors unless the program asks for
+more. Where it shows warnings, it shows notices, too.
 """
 
 import logging

@@ -8,7 +8,7 @@ and the next one reads the result like a plain graph:
     inline     ops of functions in place of their calls; reads before writes
     place      stages of ops: known, and inherited, from here on
     half       stages send casts
-    split      shards of variables, and what is computed of them
+    split      shards of variables, and parts of the ops that use them
     processes  updates read the gradients of all processes
     recompute  backward passes read activations that are computed again
 
@@ -131,7 +131,7 @@ class Partitioner:
     self._splits: split_plan.SplitPlan | None = None
     self.model_axis: model_partitioner.ModelPartitioner | None = None
     self._split_axis = split_options.split_axis(config, mesh, purpose)
-    self._known = provenance.Provenance(dict(marks))
+    self._provenance = provenance.Provenance(dict(marks))
     self._recomputed: dict[tf.Operation, tf.Operation] = {}
     self._kept_micro_batches: frozenset[int] = frozenset()
     per_example = [re.compile(x) for x in config.per_example]
@@ -148,7 +148,7 @@ class Partitioner:
       self._examples = examples_lib.check(
         self._inputs, len(self._slices), count, host
       )
-    # They are on the host, whatever stages are there.
+    # They stay on the host of stage 0.
     self._checks = set(self._graph.get_operations()) - before
     self._given = self._checks.union(given)
     self._inline_and_order()
@@ -173,7 +173,7 @@ class Partitioner:
   @property
   def stages(self) -> dict[tf.Operation, int]:
     """The stages of ops."""
-    return self._known.stages
+    return self._provenance.stages
 
   @property
   def has_slices(self) -> bool:
@@ -275,7 +275,7 @@ class Partitioner:
       self._fetches,
       self._examples,
       self._given,
-      self._known.of_gradients,
+      self._provenance.of_gradients,
       self._options.is_per_example,
     )
     if self.has_slices:
@@ -286,7 +286,7 @@ class Partitioner:
   def _place(self) -> None:
     """Decides the stages of ops."""
     self._read()
-    known = self._known
+    known = self._provenance
     known.backward = stages_lib.find_backward(self.step)
     of_model = self.step.of_model()
     known.stages = stages_lib.plan_stages(
@@ -315,7 +315,7 @@ class Partitioner:
     )
     self.stages.update(casts)
     self._read()
-    self._known.backward = stages_lib.find_backward(self.step)
+    self._provenance.backward = stages_lib.find_backward(self.step)
 
   def _split_variables(self) -> None:
     """Splits variables, and the ops that use them, over an axis."""
@@ -346,7 +346,7 @@ class Partitioner:
       decided,
       undecided,
       {
-        *self._known.backward,
+        *self._provenance.backward,
         *filter(graph_reads.is_of_gradient, self.step.ops),
       },
       config.memory_limit,
@@ -370,7 +370,7 @@ class Partitioner:
       self.replicas.spread(split_graph.handles)
     made_for = {**split_graph.instances, **split_graph.handles}
     for op, (plain, part) in made_for.items():
-      self._known.inherit(op, plain, part)
+      self._provenance.inherit(op, plain, part)
     self._read()
 
   def _requested_splits(
@@ -391,13 +391,15 @@ class Partitioner:
   def _sum_over_processes(self) -> None:
     """Lets updates read the gradients of all processes."""
     live = {*self.step.ops}
-    marks = {op: rows for op, rows in self._known.marks.items() if op in live}
+    marks = {
+      op: rows for op, rows in self._provenance.marks.items() if op in live
+    }
     if not marks:
       return
     sums = process_sums.sum_marked(marks, self._config.horovod_op)
     for op, mark in sums.items():
-      self._known.inherit(op, mark)
-      self._known.backward.add(op)
+      self._provenance.inherit(op, mark)
+      self._provenance.backward.add(op)
     self._read()
 
   def _choose_schedule(self) -> None:
@@ -434,9 +436,9 @@ class Partitioner:
     self._recomputed = dict(zip(copies, originals, strict=True))
     self._kept_micro_batches = policy.kept_micro_batches
     for copy, op in self._recomputed.items():
-      self._known.inherit(copy, op)
-    self._known.stages.update(copies)
-    self._known.backward.update(copies)
+      self._provenance.inherit(copy, op)
+    self._provenance.stages.update(copies)
+    self._provenance.backward.update(copies)
     self._read()
     self._plan_passes()
 
@@ -458,7 +460,7 @@ class Partitioner:
       step.ops,
       self.batch,
       step.of_inputs,
-      self._known.backward,
+      self._provenance.backward,
       self.stages,
       self.schedule,
       self._deferred.waits,
@@ -481,7 +483,7 @@ class Partitioner:
         tensor,
         mode,
         schedule.num_micro_batches // schedule.num_rounds,
-        self._known.backward,
+        self._provenance.backward,
         self.stages,
         self._deferred.waits,
         self._slices[-1].stop,
@@ -505,7 +507,7 @@ class Partitioner:
         [x.op for x in self._purpose.results],
         step.depends,
         step.of_inputs,
-        self._known.backward,
+        self._provenance.backward,
         step.shapes,
         self.batch,
         self.reshards,
@@ -549,7 +551,7 @@ class Partitioner:
       split_axis=self._split_axis,
       ops=_names(ops),
       stages=_by_name(self.stages),
-      positions=_by_name(self._known.parts),
+      positions=_by_name(self._provenance.parts),
       layouts=dict(self.batch.layouts),
       parts=_by_name(self.batch.parts),
       of_inputs=_names(op for op in every if op in self.step.of_inputs),

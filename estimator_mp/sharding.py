@@ -115,21 +115,21 @@ def shard_model_fn(
     saved = None
     if mode != TRAIN:
       saved = placement_file.load_placement(model_dir, mesh)
-    of_call = driver.Driver(config, mesh, mode, saved, is_export, servers)
-    if is_export and of_call.splits_variables:
+    sharder = driver.Driver(config, mesh, mode, saved, is_export, servers)
+    if is_export and sharder.splits_variables:
       export.keep_devices()
     compiles_with_xla = session_config_lib.compiles_with_xla(session_config)
     seed = getattr(run_config, "tf_random_seed", None)
     graph = tf.compat.v1.get_default_graph()
     with servers.building(), _no_collections(), build_progress.shown(graph):
-      call = signature.bind(**of_call.inputs(bound))
-      with keras.seeded_layers(tf, seed), of_call.variables():
-        spec, plan = of_call.shard(lambda: model_fn(*call.args, **call.kwargs))
+      call = signature.bind(**sharder.inputs(bound))
+      with keras.seeded_layers(tf, seed), sharder.variables():
+        spec, plan = sharder.shard(lambda: model_fn(*call.args, **call.kwargs))
         plan_report.log(plan, mode, mesh, config.mesh)
         if model_dir and saves:
           placement_file.save_placement(plan.placement, model_dir, mesh)
-        spec = _with_hooks(spec, of_call, config)
-        of_call.finish(compiles_with_xla)
+        spec = _with_hooks(spec, sharder, config)
+        sharder.finish(compiles_with_xla)
     if run_config and model_dir and saves and not is_export:
       restoring.check_fits(spec, model_dir)
       if run_config.save_summary_steps:
@@ -152,18 +152,18 @@ def shard_model_fn(
 
 def _with_hooks(
   spec: tf.estimator.EstimatorSpec,
-  of_call: driver.Driver,
+  sharder: driver.Driver,
   config: sharding_config_lib.ShardingConfig,
 ) -> tf.estimator.EstimatorSpec:
   """Returns a spec with the hooks of a run."""
-  queue = of_call.prefetching
+  queue = sharder.prefetching
   if queue is not None:
     hook = prefetch_hook.PrefetchingHook(
       queue.number, queue.store, queue.end, queue.waiting
     )
     # After those that initialize iterators or set them to a position.
     spec = spec._replace(training_hooks=(*spec.training_hooks, hook))
-  if of_call.has_slices:
+  if sharder.has_slices:
     spec = step_errors.with_explained_steps(spec)
   spec = export.with_deviceless_export(spec)
   if config.verify_placement:

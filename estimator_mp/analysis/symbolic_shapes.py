@@ -246,12 +246,12 @@ class SymbolicShapes:
       adds_flows = op.type == "AddV2" and any(map(self.is_container, op.inputs))
       as_type = "AddN" if adds_flows else ""
       if self._is_per_example(op):
-        self._rules[op] = self._by_rows(op)
+        self._rules[op] = self._per_example_rule(op)
       else:
         self._rules[op] = all_rules.TABLE.find(op, self, as_type)
     return self._rules[op]
 
-  def _by_rows(self, op: tf.Operation) -> Rule:
+  def _per_example_rule(self, op: tf.Operation) -> Rule:
     """Returns the rule of an op that computes each example by itself.
 
     Each part reads all inputs without examples; all outputs have examples.
@@ -374,7 +374,7 @@ class SymbolicShapes:
     static: Sequence[int | None] | None = None
     if not self.is_container(tensor) and tensor.shape.rank is not None:
       static = tensor.shape.as_list()
-    sizes = self._sizes_made(op, rule, index)
+    sizes = self._output_sizes(op, rule, index)
     if sizes is None or (static is not None and len(static) != len(sizes)):
       return None if static is None else self._static(tensor)
     if static is not None:
@@ -386,21 +386,21 @@ class SymbolicShapes:
     if self.is_container(tensor):
       # It holds elements of other rounds.
       here = None if here is None else here.parent
-      known = [x for x in sizes if x is not None and self._is_seen(x, here)]
+      known = [x for x in sizes if x is not None and self._is_visible(x, here)]
       return tuple(known) if len(known) == len(sizes) else None
     return tuple(
       self._name(tensor, axis)
-      if size is None or not self._is_seen(size, here)
+      if size is None or not self._is_visible(size, here)
       else size
       for axis, size in enumerate(sizes)
     )
 
-  def _sizes_made(
+  def _output_sizes(
     self, op: tf.Operation, rule: Rule | None, index: int
   ) -> list[Size | None] | None:
     """Returns the sizes of an output by those of inputs, as far as known."""
     if op.type in op_types.MERGES and not index:
-      return self._merged(op)
+      return self._merge_sizes(op)
     if op.type == "Enter":
       passed: tf.Tensor | None = op.inputs[0]
     elif op.type == "StackPopV2":
@@ -431,7 +431,7 @@ class SymbolicShapes:
           return False
     return True
 
-  def _merged(self, op: tf.Operation) -> list[Size | None] | None:
+  def _merge_sizes(self, op: tf.Operation) -> list[Size | None] | None:
     """Returns the sizes of the output of a Merge."""
     (tensor, _) = op.outputs
     if frames_lib.is_begin_of_round(op):
@@ -456,7 +456,7 @@ class SymbolicShapes:
       for sizes in zip(*shapes, strict=True)
     ]
 
-  def _is_seen(self, size: Size, here: Frame | None) -> bool:
+  def _is_visible(self, size: Size, here: Frame | None) -> bool:
     """Whether a size has its value in a loop; None for outside of loops."""
     return not isinstance(size, Polynomial) or all(
       frame is None or (here is not None and here.is_in(frame))
@@ -506,7 +506,7 @@ class SymbolicShapes:
       self._values[tensor.name] = None  # It may be pushed again.
       read = [self.value(x) for x in pushed]
       if read and all(_is_same(read[0], x) for x in read):
-        known = (self._is_seen(x, here) for x in np.ravel(read[0]))
+        known = (self._is_visible(x, here) for x in np.ravel(read[0]))
         return read[0] if all(known) else None
       return None
     results = self._measure(op)
@@ -559,7 +559,7 @@ class SymbolicShapes:
   def _measure(self, op: tf.Operation) -> list[Value | None] | None:
     """Returns the values of an op that measures its inputs."""
     if op.type == "SparseReshape":
-      return [None, self._filled(*map(self.value, op.inputs[1:]))]
+      return [None, self._reshaped(*map(self.value, op.inputs[1:]))]
     if op.type not in MEASURES:
       return None
     shapes = [self.shape(tensor) for tensor in op.inputs]
@@ -575,11 +575,11 @@ class SymbolicShapes:
         measured.append(values.value_of(shape))
     return measured
 
-  def _filled(self, before: Value | None, target: Value | None) -> Value | None:
+  def _reshaped(self, before: Value | None, to: Value | None) -> Value | None:
     """Returns the sizes of a reshape, one of which may be given as -1."""
-    if before is None or target is None:
+    if before is None or to is None:
       return None
-    sizes: list[Size] = list(target)
+    sizes: list[Size] = list(to)
     if -1 in sizes:
       given = polynomials.product(size for size in sizes if size != -1)
       left = polynomials.quotient(polynomials.product(before), given)

@@ -1,7 +1,7 @@
 """Common parts of all commands: flags, help and start.
 
 The flags come first, then TensorFlow, without its log. A wrong flag is an error
-of one line that says what would be right.
+of one line with its fix.
 """
 
 import contextlib
@@ -130,14 +130,14 @@ class Command(Generic[_Options]):
       argv: The command and its arguments.
 
     Returns:
-      The exit code: that of the module's `run_command`, or of `ended`.
+      The exit code: that of the module's `run_command`, or of `run_to_end`.
     """
     flag_values = flags.FlagValues()
     try:
       options = self.parse(argv, flag_values)
     except ValueError as error:
-      return refuse(self.name, error)
-    return ended(
+      return print_misuse(self.name, error)
+    return run_to_end(
       self.name,
       lambda: self.run(options, flag_values[_VERBOSITY].value),
       flag_values[DEBUG].value,
@@ -277,7 +277,7 @@ def check_script(path: str) -> None:
     )
 
 
-def ended(name: str, run: Callable[[], int], debug: bool = False) -> int:
+def run_to_end(name: str, run: Callable[[], int], debug: bool = False) -> int:
   """Runs a command; the last line of its output is the error that ended it.
 
   Args:
@@ -299,16 +299,16 @@ def ended(name: str, run: Callable[[], int], debug: bool = False) -> int:
   except Exception as error:
     # Now TensorFlow is there, or this is its first error.
     failures = import_quietly("estimator_mp.cli.failures")
-    line = failures.line_of(error)
+    line = failures.error_line(error)
     if line is None:
       raise
     if debug:
       traceback.print_exc()
     is_use = isinstance(error, ValueError)
-    return complain(name, line, BAD_USE if is_use else _FAILED)
+    return print_error(name, line, BAD_USE if is_use else _FAILED)
 
 
-def refuse(name: str, error: ValueError) -> int:
+def print_misuse(name: str, error: ValueError) -> int:
   """Prints the error of the options in one line; returns the exit code.
 
   Args:
@@ -320,10 +320,10 @@ def refuse(name: str, error: ValueError) -> int:
   """
   if not deliberate_errors.is_deliberate(error):
     raise error
-  return complain(name, error)
+  return print_error(name, error)
 
 
-def complain(name: str, error: object, exit_code: int = BAD_USE) -> int:
+def print_error(name: str, error: object, exit_code: int = BAD_USE) -> int:
   """Prints an error in one line; returns the exit code.
 
   Args:

@@ -32,7 +32,7 @@ _FULL = frozenset([errno.EDQUOT, errno.EFBIG, errno.ENOSPC])
 _FULL_TEXTS = tuple(map(os.strerror, sorted(_FULL)))
 
 
-def line_of(error: Exception) -> str | None:
+def error_line(error: Exception) -> str | None:
   """Returns an error in one line; None if it needs a traceback.
 
   Args:
@@ -45,15 +45,13 @@ def line_of(error: Exception) -> str | None:
   message = str(getattr(error, "message", error))
   _, _, python = message.partition(_TRACEBACK)
   frames = [(x["file"], int(x["line"])) for x in _PYTHON.finditer(python)]
-  text = f"{_root(message)}{where(frames)}"
+  text = f"{_root(message)}{users_line(frames)}"
   if _READS_INPUT in message:
     return f"reading the input failed: {text}; fix input_fn, or the data"
   return f"a step failed: {text}; --debug shows where"
 
 
-def line_about_files(
-  error: Exception, directories: Sequence[str]
-) -> str | None:
+def file_error_line(error: Exception, directories: Sequence[str]) -> str | None:
   """Returns a line with the file of a run that failed, and the reason.
 
   A full disk has as many texts as there are writers.
@@ -95,7 +93,7 @@ def quiet_threads(directories: Sequence[str]) -> Iterator[None]:
   as well.
 
   Args:
-    directories: As for `line_about_files`.
+    directories: As for `file_error_line`.
 
   Yields:
     None.
@@ -104,7 +102,7 @@ def quiet_threads(directories: Sequence[str]) -> Iterator[None]:
   def hook(arguments: threading.ExceptHookArgs) -> None:
     error = arguments.exc_value
     if not (
-      isinstance(error, Exception) and line_about_files(error, directories)
+      isinstance(error, Exception) and file_error_line(error, directories)
     ):
       before(arguments)
 
@@ -115,7 +113,7 @@ def quiet_threads(directories: Sequence[str]) -> Iterator[None]:
     threading.excepthook = before
 
 
-def where(frames: Iterable[tuple[str, int]]) -> str:
+def users_line(frames: Iterable[tuple[str, int]]) -> str:
   """Returns the user's line among those of a traceback, in brackets.
 
   Args:

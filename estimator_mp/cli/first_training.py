@@ -20,11 +20,11 @@ import tensorflow as tf
 _T = TypeVar("_T")
 
 
-class _Reached(BaseException):
+class _TrainingReached(BaseException):
   """Ends a program, whichever errors it handles itself."""
 
 
-def act_instead(
+def act_at_training(
   words: Sequence[str],
   act: Callable[[tf.compat.v1.estimator.Estimator, Callable[..., Any]], _T],
 ) -> _T:
@@ -51,7 +51,7 @@ def act_instead(
         acted.set_result(act(estimator, input_fn))
       except Exception as error:
         acted.set_exception(error)
-    raise _Reached
+    raise _TrainingReached
 
   with estimators.intercepted_training(train):
     end = _run(words)
@@ -75,7 +75,7 @@ def _run(words: Sequence[str]) -> BaseException | None:
       program.run_as_main(words[1], True, words[2:])
     else:
       program.run_as_main(path, False, words[1:])
-  except (Exception, SystemExit, _Reached) as end:
+  except (Exception, SystemExit, _TrainingReached) as end:
     return end
   return None
 

@@ -67,7 +67,7 @@ def main(argv: list[str]) -> int:
   if name not in COMMANDS:
     close = difflib.get_close_matches(name, COMMANDS, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
-    return commands.complain(
+    return commands.print_error(
       commands.PROGRAM_NAME,
       f"{name} is not a command; {hint}--help lists the commands",
     )

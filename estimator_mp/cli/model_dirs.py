@@ -1,6 +1,6 @@
 """The model_dir of a run: writable, its own while it trains, and of its kind.
 
-run.json holds the options of the last run there, run.lock who trains now.
+run.json holds the options of the last run there, run.lock the process of now.
 """
 
 import contextlib
@@ -93,7 +93,7 @@ def claimed(
 
 @contextlib.contextmanager
 def _locked(model_dir: str) -> Iterator[None]:
-  """Holds a lock that ends with this process, whatever happens to it."""
+  """Holds a lock that ends with this process, also if it is killed."""
   if "://" in model_dir:  # Only files of this machine can be locked.
     yield
     return

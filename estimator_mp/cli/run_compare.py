@@ -64,7 +64,7 @@ def _compared(options: compare_flags.CompareOptions) -> Comparison:
         run_config=run_config,
       )
 
-    return first_training.act_instead(options.program, compare_estimator)
+    return first_training.act_at_training(options.program, compare_estimator)
   if options.model_fn is None or options.input_fn is None:
     dataset = datasets.load("digits", None)
     return compare_models(

@@ -51,7 +51,7 @@ def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
         run_config=estimator.config,
       )
 
-    return first_training.act_instead(options.program, inspect_estimator)
+    return first_training.act_at_training(options.program, inspect_estimator)
   if options.model_fn is None:
     return inspect_model.inspect_model_fn(
       images.plain_model_fn("cifar10_cnn", num_classes=10, seed=1),

@@ -153,7 +153,7 @@ def _train(
     if progress.error is not None:
       raise RunError(
         f"standard output cannot be written ({progress.error.strerror}); send "
-        f"it to a file; {_saved(options.model_dir)}"
+        f"it to a file; {_resume_hint(options.model_dir)}"
       )
     if metrics is None:
       metrics = program.estimator.evaluate(program.recipe.eval_input_fn)
@@ -288,8 +288,8 @@ def run_command(options: train_flags.TrainOptions) -> int:
     with failures.quiet_threads(directories):
       train(options)
   except SystemExit as end:
-    text = f"{end}; {_saved(options.model_dir)}"
-    return commands.complain("train", text, int(str(end.code)))
+    text = f"{end}; {_resume_hint(options.model_dir)}"
+    return commands.print_error("train", text, int(str(end.code)))
   except tf.estimator.NanLossDuringTrainingError as error:
     raise RunError(
       f"the loss is NaN; --learning_rate={options.learning_rate} is too large"
@@ -301,15 +301,15 @@ def run_command(options: train_flags.TrainOptions) -> int:
       raise
     line = _damage(error, options.model_dir)
     if line is None:
-      line = failures.line_about_files(error, directories)
-      line = line and f"{line}; {_saved(options.model_dir)}"
+      line = failures.file_error_line(error, directories)
+      line = line and f"{line}; {_resume_hint(options.model_dir)}"
     if line is None:
       raise
     raise RunError(line) from error
   return 0
 
 
-def _saved(model_dir: str) -> str:
+def _resume_hint(model_dir: str) -> str:
   """Returns the checkpoint that a run is resumed from, in words."""
   path = tf.train.latest_checkpoint(model_dir)
   if path is None:

@@ -123,20 +123,20 @@ def load_function(
 
 
 def error_of_user(
-  what: str, error: BaseException, fix: str = "fix that first"
+  subject: str, error: BaseException, fix: str = "fix that first"
 ) -> ValueError:
   """Returns an error in one line, with the user's line that raised it.
 
   Args:
-    what: The function that raised it.
+    subject: The function that raised it.
     error: The exception.
     fix: The advice.
   """
   frames = traceback.extract_tb(error.__traceback__)
-  place = failures.where((x.filename, x.lineno or 0) for x in frames)
+  place = failures.users_line((x.filename, x.lineno or 0) for x in frames)
   reason = " ".join(str(error).split())
   return ValueError(
-    f"{what} raised {type(error).__name__}: {reason}{place}; {fix}"
+    f"{subject} raised {type(error).__name__}: {reason}{place}; {fix}"
   )
 
 

@@ -105,18 +105,18 @@ def _step_rows(steps: Sequence[ComparedStep]) -> Iterator[Sequence[str]]:
       str(step.number),
       _value(step.plain_loss),
       _value(step.sharded_loss),
-      _part(step.loss_difference),
+      _scientific(step.loss_difference),
       _value(step.plain_gradient_norm),
       _value(step.sharded_gradient_norm),
-      _part(step.gradient_difference),
-      _part(largest),
+      _scientific(step.gradient_difference),
+      _scientific(largest),
       name if largest else "",
     )
 
 
 def _variable_rows(variables: Mapping[str, float]) -> Iterator[Sequence[str]]:
   yield "variable", "differs by"
-  rows = [(name, _part(x)) for name, x in variables.items()]
+  rows = [(name, _scientific(x)) for name, x in variables.items()]
   yield from rows[:_MOST_ROWS]
   if len(rows) > _MOST_ROWS:
     yield f"{len(rows) - _MOST_ROWS} others", f"at most {rows[_MOST_ROWS][1]}"
@@ -126,7 +126,7 @@ def _value(value: float | None) -> str:
   return "none" if value is None else f"{value:.7g}"
 
 
-def _part(difference: float) -> str:
+def _scientific(difference: float) -> str:
   return f"{difference:.1e}" if difference else "0"
 
 

@@ -116,7 +116,7 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
       ),
     ),
     # If tasks have several devices, it sends no more between them than `ring`,
-    # in fewer steps, and whatever the order of devices.
+    # in fewer steps, and in any order of devices.
     "hierarchical": Algorithm(
       "hierarchical",
       suits=lambda case: (

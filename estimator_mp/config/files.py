@@ -14,7 +14,7 @@ from estimator_mp import json_values
 import tensorflow as tf
 
 
-def write_whole(path: str, content: str | bytes) -> None:
+def write_atomically(path: str, content: str | bytes) -> None:
   """Makes or replaces a file in one step.
 
   Args:
@@ -40,7 +40,7 @@ def write_json(path: str, value: Any) -> None:
     path: Its path.
     value: The value to write.
   """
-  write_whole(path, json.dumps(value, indent=1) + "\n")
+  write_atomically(path, json.dumps(value, indent=1) + "\n")
 
 
 def read_json(path: str, newest: int, otherwise: str) -> dict[str, Any]:

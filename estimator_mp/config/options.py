@@ -120,7 +120,7 @@ class Option:
   may_be_none: bool = True
   help: str = ""
 
-  def held(self, value: Any) -> Any:
+  def checked_value(self, value: Any) -> Any:
     """Returns a value as instances hold it.
 
     Args:
@@ -300,7 +300,7 @@ def check(instance: Any) -> None:
   for name, described in options_of(kind).items():
     value = getattr(instance, name)
     try:
-      object.__setattr__(instance, name, described.held(value))
+      object.__setattr__(instance, name, described.checked_value(value))
     except ValueError as error:
       raise ValueError(f"{name}={value!r} {error}") from error
 
@@ -447,7 +447,7 @@ class _Parser(flags.ArgumentParser):
   def parse(self, argument: Any) -> Any:
     if isinstance(argument, str):
       argument = self._described.read(argument)
-    return self._described.held(argument)
+    return self._described.checked_value(argument)
 
 
 class _Serializer(flags.ArgumentSerializer):

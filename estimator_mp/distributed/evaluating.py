@@ -52,7 +52,7 @@ def told_of_the_end(
     tf.io.gfile.remove(path)
   yield
   if tf.io.gfile.isdir(model_dir):
-    files.write_whole(path, "")
+    files.write_atomically(path, "")
 
 
 def run(

@@ -44,7 +44,7 @@ def _name(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
   }
 
 
-def _ran(
+def _event(
   name: str, category: str, where: tuple[int, int], span: Any, **args: Any
 ) -> dict[str, Any]:
   """Returns the event of a span on a device and a thread of it."""
@@ -62,7 +62,7 @@ def _ran(
 
 def _cell_event(span: step_trace.CellSpan) -> dict[str, Any]:
   phase, cell = span.cell.phase.name.lower(), span.cell
-  return _ran(
+  return _event(
     f"{phase} {cell.micro_batch}",
     phase,
     (span.device, cell.stage),
@@ -84,4 +84,4 @@ def _kernel_events(
   for kernel, lane in zip(kernels, lanes, strict=True):
     cell = {} if kernel.cell is None else {"cell": str(kernel.cell)}
     where = (device, first_thread + lane)
-    yield _ran(kernel.op_type, "kernel", where, kernel, op=kernel.op, **cell)
+    yield _event(kernel.op_type, "kernel", where, kernel, op=kernel.op, **cell)

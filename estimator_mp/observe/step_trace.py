@@ -273,7 +273,7 @@ class StepTrace:
       parts.append(f"{amounts.amount(within, 'B')} within stages")
     if self.num_replicas > 1:
       parts.append(f"{amounts.amount(between, 'B')} between replicas")
-    parts.append(f"peak live {amounts.together(self.peak_live_bytes, 'B')}")
+    parts.append(f"peak live {amounts.in_one_unit(self.peak_live_bytes, 'B')}")
     return f"step {self.global_step}: {', '.join(parts)}"
 
 

@@ -63,10 +63,10 @@ def spread(
   moves = [*_moves(memory_bytes, tables)]
   total_seconds = max(sum(seconds), 1e-30)
   total_bytes = max(sum(memory_bytes) + sum(x.num_bytes for x in tables), 1e-30)
-  fullest = [_held(memory_bytes, tables, stages).max() for stages in moves]
+  fullest = [_bytes(memory_bytes, tables, stages).max() for stages in moves]
   loads = [
     max(
-      _time(seconds, tables, stages, latency_seconds).max() / total_seconds,
+      _seconds(seconds, tables, stages, latency_seconds).max() / total_seconds,
       most / total_bytes,
     )
     for stages, most in zip(moves, fullest, strict=True)
@@ -90,7 +90,7 @@ def _moves(
   """Yields the stages of tables, at home and after each move."""
   stages = [table.home for table in tables]
   yield tuple(stages)
-  held = _held(memory_bytes, tables, stages)
+  held = _bytes(memory_bytes, tables, stages)
   while held.max() > _EVEN * held.mean():
     fullest, emptiest = int(held.argmax()), int(held.argmin())
     gap = held[fullest] - held[emptiest]
@@ -109,7 +109,7 @@ def _moves(
     yield tuple(stages)
 
 
-def _held(
+def _bytes(
   memory_bytes: Sequence[float], tables: Sequence[Table], stages: Sequence[int]
 ) -> np.ndarray:
   """Returns the bytes of each stage with its tables."""
@@ -119,7 +119,7 @@ def _held(
   return held
 
 
-def _time(
+def _seconds(
   seconds: Sequence[float],
   tables: Sequence[Table],
   stages: Sequence[int],

@@ -188,7 +188,7 @@ def clear_devices(saved_model_dir: str) -> None:
       for node in function.node_def:
         node.device = ""
   content = saved_model.SerializeToString(deterministic=True)
-  files.write_whole(os.path.join(saved_model_dir, _SAVED_MODEL), content)
+  files.write_atomically(os.path.join(saved_model_dir, _SAVED_MODEL), content)
 
 
 def read_saved_model(saved_model_dir: str) -> saved_model_pb2.SavedModel:

@@ -45,7 +45,7 @@ class GuideTest(guide_case.GuideCase):
   def test_the_local_cluster(self):
     (arguments,) = guide_case.commands(_GUIDE, "launch")
     # Where no network of its own is permitted, this one is trusted.
-    if network.why_not() is not None:
+    if network.reason_against() is not None:
       arguments.insert(0, "--network=host")
     arguments += ["--max_steps=3", "--trusted_network"]
     ran = processes.run("-m", "estimator_mp", "launch", *arguments)

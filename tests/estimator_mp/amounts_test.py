@@ -65,10 +65,10 @@ class AmountTest(parameterized.TestCase):
 
   def test_together_has_one_unit(self):
     self.assertEqual(
-      amounts.together([4_500_000, 3_400_000, 200_000], "B"),
+      amounts.in_one_unit([4_500_000, 3_400_000, 200_000], "B"),
       "4.50/3.40/0.20 MB",
     )
-    self.assertEqual(amounts.together([0, 7], "FLOP"), "0/7 FLOP")
+    self.assertEqual(amounts.in_one_unit([0, 7], "FLOP"), "0/7 FLOP")
 
 
 class ColumnsTest(absltest.TestCase):

@@ -110,7 +110,7 @@ def main(arguments):
         if _RECORD.value:
           # After each, so that a machine that is taken back leaves something.
           text = json.dumps(record(trials, kind, stand_ins), indent=2)
-          files.write_whole(os.path.abspath(_RECORD.value), text + "\n")
+          files.write_atomically(os.path.abspath(_RECORD.value), text + "\n")
   print("\n".join(table(record(trials, kind, stand_ins))))
   return int(any(x.result in ("different", "failed") for x in trials))
 

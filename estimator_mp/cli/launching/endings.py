@@ -45,7 +45,7 @@ class Ending:
   phases: tuple[Phase, ...]
 
 
-def when_done(tasks: Sequence[Task]) -> Ending:
+def after_success(tasks: Sequence[Task]) -> Ending:
   """Returns the ending after the chief, and the evaluator, have ended well.
 
   Workers that train are about to end by themselves, or wait for a chief that
@@ -54,7 +54,7 @@ def when_done(tasks: Sequence[Task]) -> Ending:
   Args:
     tasks: All tasks of the cluster.
   """
-  training = tasks_lib.ending_by_themselves(tasks)
+  training = tasks_lib.tasks_that_train(tasks)
   everybody = tuple(tasks)
   phases = (
     Phase(training, None),
@@ -64,7 +64,7 @@ def when_done(tasks: Sequence[Task]) -> Ending:
   return Ending("the chief has succeeded", 0, phases)
 
 
-def when_failed(
+def after_failure(
   tasks: Sequence[Task], failed: Task, reason: str, exit_code: int
 ) -> Ending:
   """Returns the ending after a task has failed.
@@ -78,12 +78,12 @@ def when_failed(
     exit_code: The exit code of the task.
   """
   phases: tuple[Phase, ...] = _in_order(tasks, signal.SIGTERM)
-  if failed not in tasks_lib.ending_by_themselves(tasks):
+  if failed not in tasks_lib.tasks_that_train(tasks):
     phases = phases[1:]
   return Ending(reason, exit_code, phases)
 
 
-def when_told(tasks: Sequence[Task], number: int) -> Ending:
+def after_signal(tasks: Sequence[Task], number: int) -> Ending:
   """Returns the ending after a signal such as Ctrl-C's.
 
   Args:
@@ -101,5 +101,5 @@ def _in_order(
 
   A chief may want to save a checkpoint of variables that they hold.
   """
-  training = tasks_lib.ending_by_themselves(tasks)
+  training = tasks_lib.tasks_that_train(tasks)
   return Phase(training, told), Phase(tuple(tasks), signal.SIGTERM)

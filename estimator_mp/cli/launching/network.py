@@ -33,7 +33,7 @@ def enter_or_refuse(otherwise: str) -> str:
   Raises:
     FlagsError: If there can be none, and others reach this machine.
   """
-  reason = why_not()
+  reason = reason_against()
   if reason is None:
     enter()
     return "in a network of their own"
@@ -47,7 +47,7 @@ def enter_or_refuse(otherwise: str) -> str:
   return f"on loopback; no network of their own is permitted ({reason})"
 
 
-def why_not() -> str | None:
+def reason_against() -> str | None:
   """Returns why this process cannot have a network of its own; None if it can.
 
   A process that was refused half way cannot go back. So a child tries.

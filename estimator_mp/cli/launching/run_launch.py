@@ -35,13 +35,13 @@ def run_command(options: LaunchOptions) -> int:
     network_in_words = _enter_network(options.network)
     log_dir = _make_log_dir(options.log_dir)
   except commands.FlagsError as error:
-    return commands.complain("launch", error)
+    return commands.print_error("launch", error)
   names = ", ".join(map(str, options.all_tasks))
   _say(f"{names} {network_in_words}; logs in {log_dir}")
   try:
     return _run(options, log_dir)
   except OSError as error:
-    return commands.complain("launch", error, _CANNOT_RUN)
+    return commands.print_error("launch", error, _CANNOT_RUN)
 
 
 def _run(options: LaunchOptions, log_dir: str) -> int:

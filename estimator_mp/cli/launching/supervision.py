@@ -80,15 +80,15 @@ class Supervision:
       numbers = self._wait(min(self._restart_times.values(), default=None))
       failed = [task for task, code in self._newly_ended() if code]
       if self._is_done(self._tasks):
-        return endings.when_done(self._tasks)
+        return endings.after_success(self._tasks)
       for task in failed:
         ending = self._restart_or_end(task)
         if ending:
           return ending
       if numbers:
-        return endings.when_told(self._tasks, numbers[0])
+        return endings.after_signal(self._tasks, numbers[0])
       if self.terminal.is_closed:
-        return endings.when_told(self._tasks, signal.SIGPIPE)
+        return endings.after_signal(self._tasks, signal.SIGPIPE)
       self._restart_those_due()
 
   def _start(self, task: Task) -> None:
@@ -134,7 +134,7 @@ class Supervision:
   def _restart_or_end(self, task: Task) -> endings.Ending | None:
     """Returns the ending after a task has failed, if there is one."""
     code = self._codes[task]
-    reason = f"{task} {task_process.how_it_ended(code)}"
+    reason = f"{task} {task_process.describe_exit(code)}"
     if not tasks.decides(task) and self._is_done(self._tasks[:1]):
       self._tell(task, f"{reason}, after the chief had succeeded")
       return None
@@ -143,7 +143,7 @@ class Supervision:
       log = self.processes[task].output.log
       self.processes[task].output.note(reason)
       reason = f"{reason}; its log is {log}"
-      return endings.when_failed(self._tasks, task, reason, code)
+      return endings.after_failure(self._tasks, task, reason, code)
     self._restarts[task] = number
     delay = self.options.restart_delay
     self._restart_times[task] = time.monotonic() + delay

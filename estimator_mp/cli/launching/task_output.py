@@ -52,7 +52,7 @@ class TaskOutput:
     self._prefix = f"[{name}] ".encode()
     self._file = open(log, "wb", buffering=0)  # noqa: SIM115
     self._terminal = terminal
-    self._begun = b""
+    self._partial_line = b""
 
   def __enter__(self) -> "TaskOutput":
     return self
@@ -70,20 +70,20 @@ class TaskOutput:
       data: Some bytes, whole lines or not.
     """
     self._file.write(data)
-    lines = (self._begun + data).splitlines(keepends=True)
-    self._begun = b""
+    lines = (self._partial_line + data).splitlines(keepends=True)
+    self._partial_line = b""
     # A carriage return may have its line feed still to come.
     is_begun = lines and not lines[-1].endswith(b"\n")
     if is_begun and len(lines[-1]) < _LONGEST_LINE:
-      self._begun = lines.pop()
+      self._partial_line = lines.pop()
     for line in lines:
       self._show(line)
 
   def end(self) -> None:
     """Shows a line that has no end."""
-    if self._begun:
-      self._show(self._begun)
-      self._begun = b""
+    if self._partial_line:
+      self._show(self._partial_line)
+      self._partial_line = b""
 
   def note(self, text: str) -> None:
     """Writes a line of the launcher's into the log.

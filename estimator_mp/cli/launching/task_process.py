@@ -148,7 +148,7 @@ def _preparation(limit: int | None) -> Callable[[], None]:
   launcher = os.getpid()
   _, most = resource.getrlimit(resource.RLIMIT_DATA)
   if limit is not None and most != resource.RLIM_INFINITY:
-    limit = min(limit, most)  # It may set none above what it has.
+    limit = min(limit, most)  # It cannot be raised.
 
   def prepare() -> None:
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -160,7 +160,7 @@ def _preparation(limit: int | None) -> Callable[[], None]:
   return prepare
 
 
-def how_it_ended(code: int) -> str:
+def describe_exit(code: int) -> str:
   """Returns an exit code in words, such as "was killed by SIGKILL".
 
   Args:

@@ -36,7 +36,7 @@ def decides(task: Task) -> bool:
   return task.job in (_CHIEF, EVALUATOR)
 
 
-def ending_by_themselves(tasks: Sequence[Task]) -> tuple[Task, ...]:
+def tasks_that_train(tasks: Sequence[Task]) -> tuple[Task, ...]:
   """Returns the tasks that train or evaluate; the others only serve.
 
   Without parameter servers the chief's session drives the workers' devices.

@@ -126,7 +126,7 @@ def run_command(options: predict_flags.PredictOptions) -> int:
   except KeyboardInterrupt:
     name = signal.Signals(received[0]).name
     code = 128 + received[0]
-    return commands.complain("predict", f"interrupted by {name}", code)
+    return commands.print_error("predict", f"interrupted by {name}", code)
   if options.out is not None:
     print(
       f"{count} examples in {requests} requests, {seconds:.2f} s\n{options.out}"

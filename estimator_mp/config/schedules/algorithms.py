@@ -66,7 +66,7 @@ def zb1p(schedule: Schedule, device: int) -> tuple[Cell, ...]:
   holds K micro-batches, as the first one does with 1f1b.
   """
   warm_up = schedule.num_devices - device - 1
-  return _weights_put_off(schedule, device, warm_up, device)
+  return _deferred_weights(schedule, device, warm_up, device)
 
 
 def zb2p(schedule: Schedule, device: int) -> tuple[Cell, ...]:
@@ -77,7 +77,7 @@ def zb2p(schedule: Schedule, device: int) -> tuple[Cell, ...]:
   Each device holds 2 K - 1 micro-batches.
   """
   warm_up = 2 * (schedule.num_devices - device - 1)
-  return _weights_put_off(schedule, device, warm_up, 2 * device)
+  return _deferred_weights(schedule, device, warm_up, 2 * device)
 
 
 def zbv(schedule: Schedule, device: int) -> tuple[Cell, ...]:
@@ -125,10 +125,10 @@ def auto(schedule: Schedule, device: int) -> tuple[Cell, ...]:
   most = schedule.most_live or schedule.num_micro_batches
   warm_up = min(schedule.num_devices - device - 1, most - 1)
   delay = min(device, most - 1 - warm_up)
-  return _weights_put_off(schedule, device, warm_up, delay)
+  return _deferred_weights(schedule, device, warm_up, delay)
 
 
-def _weights_put_off(
+def _deferred_weights(
   schedule: Schedule, device: int, warm_up: int, delay: int
 ) -> tuple[Cell, ...]:
   """Returns the cells of a device that has one stage.

@@ -84,7 +84,7 @@ class LineTest(parameterized.TestCase):
     (FileNotFoundError("data.csv"), None),
   )
   def test_line(self, error, expected):
-    self.assertEqual(failures.line_of(_raised(error)), expected)
+    self.assertEqual(failures.error_line(_raised(error)), expected)
 
 
 class EndTest(absltest.TestCase):
@@ -92,7 +92,7 @@ class EndTest(absltest.TestCase):
     def fail():
       raise error
 
-    return command_runs.run(lambda _: commands.ended("train", fail, debug))
+    return command_runs.run(lambda _: commands.run_to_end("train", fail, debug))
 
   def test_the_traceback_is_for_debug_only(self):
     error = model_dirs.ModelDirError("choose another")
@@ -166,8 +166,8 @@ class OwnErrorsTest(parameterized.TestCase):
       raise _caught("int('x')", "estimator_mp.a")
 
     for run in (
-      lambda argv: commands.ended("train", lambda: fail(argv)),
-      lambda _: commands.refuse("train", _caught("int('x')", "compat.a")),
+      lambda argv: commands.run_to_end("train", lambda: fail(argv)),
+      lambda _: commands.print_misuse("train", _caught("int('x')", "compat.a")),
     ):
       with self.assertRaisesRegex(ValueError, "^invalid literal for int"):
         command_runs.run(run)

@@ -89,7 +89,7 @@ class FirstTrainingTest(parameterized.TestCase):
         features, _ = input_fn().element_spec
       return estimator.params, estimator.config.tf_random_seed, features["x"]
 
-    params, seed, spec = first_training.act_instead(words, act)
+    params, seed, spec = first_training.act_at_training(words, act)
     self.assertEqual((params, seed), ({"units": 6}, 7))
     self.assertEqual(spec, tf.TensorSpec([None, 4], tf.float32))
     self.assertNotIn("intercepted", tf.estimator.Estimator.train.__name__)
@@ -97,7 +97,7 @@ class FirstTrainingTest(parameterized.TestCase):
   def test_only_the_first_training_counts(self):
     self.write(STUBBORN)
     seen = []
-    first_training.act_instead(
+    first_training.act_at_training(
       ["train.py"], lambda estimator, input_fn: seen.append(input_fn())
     )
     self.assertEqual(seen, [5])
@@ -105,7 +105,7 @@ class FirstTrainingTest(parameterized.TestCase):
   def test_an_error_of_what_is_done_is_not_the_program_s(self):
     self.write(STUBBORN)
     with self.assertRaises(ZeroDivisionError):
-      first_training.act_instead(["train.py"], lambda *_: 1 / 0)
+      first_training.act_at_training(["train.py"], lambda *_: 1 / 0)
 
   def test_an_error_of_the_program_is_its_own(self):
     self.write("def f():\n  raise ValueError('theirs')\n\n\nf()\n")
@@ -125,7 +125,7 @@ class FirstTrainingTest(parameterized.TestCase):
   def test_programs_that_train_nothing_plain(self, text, message):
     self.write(text)
     with self.assertRaisesRegex(commands.FlagsError, f"^{message}"):
-      first_training.act_instead(["train.py", "--x"], lambda *_: None)
+      first_training.act_at_training(["train.py", "--x"], lambda *_: None)
 
   @parameterized.parameters(
     tiers.sample([(user_programs.SCRIPT, "--units=6"), (TPU_SCRIPT,)])

@@ -27,7 +27,7 @@ def run(model_dir: str, *arguments: str) -> tuple[int, str, str]:
 
 
 def _ended(given: Callable[[], train_flags.TrainOptions]) -> int:
-  return commands.ended("train", lambda: run_train.run_command(given()))
+  return commands.run_to_end("train", lambda: run_train.run_command(given()))
 
 
 def result(model_dir: str) -> results.Result:

@@ -419,14 +419,14 @@ class DamageTest(parameterized.TestCase):
       " on device\n\t [[{{node save/SaveV2_1}}]]",
     )
     self.assertRegex(
-      failures.line_about_files(error, [self.model_dir]),
+      failures.file_error_line(error, [self.model_dir]),
       f"^{part}; No space left on device; free some space, ",
     )
 
   def test_what_is_no_failure_of_files(self):
     text = f"a bug that knows of {self.model_dir}"
     for error in (ValueError(text), OSError("no file")):
-      self.assertIsNone(failures.line_about_files(error, [self.model_dir]))
+      self.assertIsNone(failures.file_error_line(error, [self.model_dir]))
 
   @tiers.slow
   def test_two_processes(self):

@@ -21,7 +21,7 @@ class WriteWholeTest(parameterized.TestCase):
     for old in (None, "before"):
       if old is not None:
         self.path.write_text(old)
-      files.write_whole(str(self.path), content)
+      files.write_atomically(str(self.path), content)
       expected = content.encode() if isinstance(content, str) else content
       self.assertEqual(self.path.read_bytes(), expected)
       self.assertEqual(os.listdir(self.folder), ["result.json"])
@@ -39,7 +39,7 @@ class WriteWholeTest(parameterized.TestCase):
       mock.patch.object(owner, name, side_effect=full),
       self.assertRaises(tf.errors.ResourceExhaustedError),
     ):
-      files.write_whole(str(self.path), "after")
+      files.write_atomically(str(self.path), "after")
     self.assertEqual(self.path.read_text(), "before")
     self.assertEqual(os.listdir(self.folder), ["result.json"])
 

@@ -118,9 +118,9 @@ class StepTraceTest(parameterized.TestCase):
     self.assertEqual(trace.summary(), expected.replace("55%", "54%"))
 
   def test_amounts_together(self):
-    self.assertEqual(amounts.together([1500, 20], "B"), "1.50/0.02 kB")
-    self.assertEqual(amounts.together([15, 20], "B"), "15/20 B")
-    self.assertEqual(amounts.together([0], "B"), "0 B")
+    self.assertEqual(amounts.in_one_unit([1500, 20], "B"), "1.50/0.02 kB")
+    self.assertEqual(amounts.in_one_unit([15, 20], "B"), "15/20 B")
+    self.assertEqual(amounts.in_one_unit([0], "B"), "0 B")
 
   def test_peak_of_what_ends_when_another_starts(self):
     self.assertEqual(step_trace.peak([(0, 2, 5), (2, 3, 4), (1, 2, 1)]), 6)

@@ -207,7 +207,7 @@ class EndingsTest(parameterized.TestCase):
 
   def test_who_has_served_and_failed_ends_all_at_once(self):
     _, worker = made = tasks.make_tasks(2, 0, False)
-    ending = endings.when_failed(made, worker, "worker 0 ended", 7)
+    ending = endings.after_failure(made, worker, "worker 0 ended", 7)
     self.assertEqual(ending.exit_code, 7)
     self.assertEqual(
       self._phases(ending), [(["chief 0", "worker 0"], signal.SIGTERM)]
@@ -216,7 +216,7 @@ class EndingsTest(parameterized.TestCase):
   @parameterized.parameters(0, 1)
   def test_an_evaluator_that_has_failed_lets_the_chief_save(self, ps):
     *_, evaluator = made = tasks.make_tasks(1, ps, True)
-    ending = endings.when_failed(made, evaluator, "evaluator 0 ended", 7)
+    ending = endings.after_failure(made, evaluator, "evaluator 0 ended", 7)
     self.assertEqual(
       self._phases(ending),
       [

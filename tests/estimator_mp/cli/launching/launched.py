@@ -85,6 +85,6 @@ def is_alive(pid):
 
 def skip_without_namespaces(test):
   """Skips a test where no network namespace is permitted, and says why."""
-  reason = network.why_not()
+  reason = network.reason_against()
   if reason is not None:
     test.skipTest(f"no network namespace is permitted here: {reason}")

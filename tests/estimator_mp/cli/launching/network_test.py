@@ -121,7 +121,7 @@ class NetworkTest(parameterized.TestCase):
     reason = "Operation not permitted"
     found = {"outer_interfaces": lambda: tuple(interfaces)}
     with (
-      mock.patch.object(network, "why_not", lambda: reason),
+      mock.patch.object(network, "reason_against", lambda: reason),
       mock.patch.multiple(network_check, **found),
     ):
       ended, errors = _main(
