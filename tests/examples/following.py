@@ -16,7 +16,7 @@ _COMMANDS = {
 def arguments(command):
   """Returns a command of a page as this checkout and machine can run it."""
   # Where no network of its own is permitted, this one is trusted.
-  if " launch " in command and network.why_not() is not None:
+  if " launch " in command and network.reason_against() is not None:
     command = command.replace(" launch ", " launch --network=host ")
     command += " --trusted_network"
   name, *rest = shlex.split(command)
