@@ -13,7 +13,6 @@ which the batch is sliced in like any other.
 """
 
 import dataclasses
-import functools
 from collections.abc import (
   Callable,
   Collection,
@@ -423,6 +422,10 @@ def _final_splits(
   """
   stay: set[tf.Operation] = set()
   used = splits_lib.used_at_once(analysis.ops)
+
+  def may_join(variable: tf.Operation) -> bool:
+    return variable not in known and may_follow(variable)
+
   while True:
     layouts = analysis.propagate(splits)
     whole = _variables_used_whole(analysis.ops, layouts, splits)
@@ -431,23 +434,13 @@ def _final_splits(
         raise splits_lib.Unsplittable(variable.name, op)
     stay |= whole.keys()
     known = splits.keys() | stay
-    may = functools.partial(_may_join, known, may_follow)
-    wanted = analysis.demands(layouts, splits, sizes, may)
+    wanted = analysis.demands(layouts, splits, sizes, may_join)
     followers = {op: _split_of(x) for op, x in wanted.variables.items()}
     if not followers and stay.isdisjoint(splits):
       return splits, analysis.propagate(splits, wanted.ops)
     remaining = {x: split for x, split in splits.items() if x not in stay}
     splits = splits_lib.with_slots({**remaining, **followers}, used)
     splits = {x: split for x, split in splits.items() if x not in stay}
-
-
-def _may_join(
-  known: Collection[tf.Operation],
-  may_follow: Callable[[tf.Operation], bool],
-  variable: tf.Operation,
-) -> bool:
-  """Whether a variable may be split that nothing has decided on."""
-  return variable not in known and may_follow(variable)
 
 
 def _split_of(shard: Shard) -> splits_lib.VariableSplit:

@@ -79,6 +79,3 @@ COMMAND = _CompareCommand(
   "estimator_mp.cli.run_compare",
   arguments=program_flags.ARGUMENTS,
 )
-
-
-parse = COMMAND.parse

@@ -47,6 +47,3 @@ COMMAND = commands.Command(
   "estimator_mp.cli.run_inspect",
   arguments=program_flags.ARGUMENTS,
 )
-
-
-parse = COMMAND.parse

@@ -221,10 +221,6 @@ TRACE = _ModelCommand(
 )
 
 
-parse = TRAIN.parse
-parse_trace = TRACE.parse
-
-
 def _check_batch(size: int, num_replicas: int, count: int) -> None:
   """Raises if a batch cannot be cut for replicas and their micro-batches."""
   if size % num_replicas:

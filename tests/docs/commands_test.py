@@ -25,7 +25,7 @@ _CRITEO = "".join(f"{_LINE.format(int(i % 4 == 1))}\n" for i in range(25))
 def _train_options(guide):
   """Returns what each train command of a guide means."""
   return [
-    train_flags.parse(["train", *arguments])
+    train_flags.TRAIN.parse(["train", *arguments])
     for arguments in guide_case.commands(guide, "train")
   ]
 

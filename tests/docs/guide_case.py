@@ -39,7 +39,7 @@ class GuideCase(parameterized.TestCase):
   def train(self, arguments: list[str]) -> results.Result:
     """Runs the train command for three steps."""
     fewer = ["--train_steps=3", "--model_dir=run", "--trace_steps=none"]
-    options = train_flags.parse(["train", *arguments, *fewer])
+    options = train_flags.TRAIN.parse(["train", *arguments, *fewer])
     with contextlib.redirect_stdout(io.StringIO()) as output:
       self.assertEqual(run_train.run_command(options), 0, output.getvalue())
     return train_runs.result(str(self.folder / "run"))

@@ -21,10 +21,10 @@ _PAGE = pathlib.Path(
   os.path.dirname(__file__), "..", "..", "docs", "options.md"
 )
 _COMMANDS = {
-  "train": train_flags.parse,
-  "trace": train_flags.parse_trace,
-  "inspect": inspect_flags.parse,
-  "compare": compare_flags.parse,
+  "train": train_flags.TRAIN.parse,
+  "trace": train_flags.TRACE.parse,
+  "inspect": inspect_flags.COMMAND.parse,
+  "compare": compare_flags.COMMAND.parse,
 }
 
 

@@ -81,7 +81,7 @@ class ReadmeTest(guide_case.GuideCase):
     self.assertLen(commands, 5)
     for arguments in commands:
       if "--help" not in arguments:
-        train_flags.parse(["train", *arguments])
+        train_flags.TRAIN.parse(["train", *arguments])
 
 
 if __name__ == "__main__":

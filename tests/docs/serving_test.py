@@ -83,7 +83,7 @@ class GuideTest(guide_case.GuideCase):
     """On other ports, as somebody may have those of the guide."""
     arguments = self.remote
     for command in guide_case.commands(_GUIDE, "serve"):
-      options = serve_flags.parse(["serve", *command])
+      options = serve_flags.COMMAND.parse(["serve", *command])
       server = StageServer(options.stage_dir, options.listen)
       self.addCleanup(server.stop)
       told = f"{options.listen}:{options.port}"

@@ -100,9 +100,6 @@ COMMAND = _LaunchCommand(
 )
 
 
-parse = COMMAND.parse
-
-
 def _runnable(words: tuple[str, ...]) -> tuple[str, ...]:
   """Returns a program and its arguments as a process can run them.
 

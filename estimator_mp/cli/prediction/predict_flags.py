@@ -71,6 +71,3 @@ COMMAND = commands.Command(
   (_stages, _examples),
   "estimator_mp.cli.prediction.run_predict",
 )
-
-
-parse = COMMAND.parse

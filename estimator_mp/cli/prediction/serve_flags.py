@@ -42,6 +42,3 @@ COMMAND = commands.Command(
   (_stage,),
   "estimator_mp.cli.prediction.run_serve",
 )
-
-
-parse = COMMAND.parse

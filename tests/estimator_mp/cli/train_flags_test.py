@@ -12,7 +12,7 @@ from absl.testing import absltest, parameterized
 
 
 def _parse(*arguments: str) -> train_flags.TrainOptions:
-  return train_flags.parse(["train", *arguments])
+  return train_flags.TRAIN.parse(["train", *arguments])
 
 
 class OptionsTest(parameterized.TestCase):
@@ -46,7 +46,7 @@ class OptionsTest(parameterized.TestCase):
       with self.assertRaisesRegex(
         ValueError, r"a cluster \(chief:1, worker:1\), .*; unset TF_CONFIG$"
       ):
-        train_flags.parse_trace(["trace"])
+        train_flags.TRACE.parse(["trace"])
 
   @parameterized.named_parameters(
     ("by_default", ["--model=mlp"], "/home/user/runs/mlp-digits-stage3"),

@@ -11,7 +11,7 @@ from tests.estimator_mp.cli import command_runs
 def options(model_dir: str, *arguments: str) -> train_flags.TrainOptions:
   """Returns the options that flags mean, with the defaults for others."""
   common = [f"--model_dir={model_dir}", "--save_checkpoints_steps=40"]
-  return train_flags.parse(["train", *common, *arguments])
+  return train_flags.TRAIN.parse(["train", *common, *arguments])
 
 
 def run_command(given: train_flags.TrainOptions) -> tuple[int, str, str]:

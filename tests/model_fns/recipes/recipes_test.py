@@ -85,7 +85,7 @@ class RecipesTest(parameterized.TestCase):
       arguments.append(f"--export_dir={os.path.join(folder, 'export')}")
     if len(_EXPORTED) < len(catalogue.ENTRIES):
       arguments += _SMALLER.get(model, [])
-    options = train_flags.parse(["train", *arguments])
+    options = train_flags.TRAIN.parse(["train", *arguments])
     with contextlib.redirect_stdout(io.StringIO()) as output:
       result = run_train.train(options)
     self.assertEqual(result.global_step, 2)
@@ -103,7 +103,7 @@ class RecipesTest(parameterized.TestCase):
       contextlib.redirect_stdout(io.StringIO()) as output,
       self.assertRaises(SystemExit),
     ):
-      train_flags.parse(["train", f"--model={model}", "--help"])
+      train_flags.TRAIN.parse(["train", f"--model={model}", "--help"])
     entry = catalogue.ENTRIES[model]
     shown = dict(re.findall(r"^  --(\w+)=(.*)", output.getvalue(), re.M))
     self.assertEqual(shown["dataset"], entry.datasets[0])
@@ -113,10 +113,12 @@ class RecipesTest(parameterized.TestCase):
   def test_flags_take_the_defaults_of_the_model(self):
     entry = catalogue.Entry("images", ("cifar10",), {"mesh": "stage:2"})
     with mock.patch.dict(catalogue.ENTRIES, {"mlp": entry}):
-      options = train_flags.parse(["train", "--model=mlp"])
+      options = train_flags.TRAIN.parse(["train", "--model=mlp"])
       self.assertEqual(options.mesh, "stage:2")
       self.assertEqual(options.dataset, "cifar10")
-      options = train_flags.parse(["train", "--model=mlp", "--mesh=stage:4"])
+      options = train_flags.TRAIN.parse(
+        ["train", "--model=mlp", "--mesh=stage:4"]
+      )
       self.assertEqual(options.mesh, "stage:4")
 
   @parameterized.named_parameters(

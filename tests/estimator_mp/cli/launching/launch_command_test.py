@@ -258,7 +258,7 @@ class LimitsTest(absltest.TestCase):
 
 
 def _parse(*arguments):
-  return launch_flags.parse(["launch", *arguments])
+  return launch_flags.COMMAND.parse(["launch", *arguments])
 
 
 class FlagsTest(parameterized.TestCase):
