@@ -126,13 +126,13 @@ class ModelPartitioner:
       Unsplittable: If one that a user wants split has to stay whole.
     """
     graph = fetches[0].graph
-    every = graph.get_operations()
+    all_ops = graph.get_operations()
     live = traversal.ops_run_with(*fetches)
     starts = variables.initial_writes()
-    of_model = op_types.variables_of(every)
+    of_model = op_types.variables_of(all_ops)
     drawn = traversal.ops_run_with(*filter(is_drawn, starts)) - live
     analysis = _Analysis(
-      every,
+      all_ops,
       [*fetches, *starts, *_variable_reads(of_model)],
       self._inputs,
       drawn={op for op in drawn if op.type in op_types.RANDOM}.union(
@@ -193,11 +193,11 @@ class ModelPartitioner:
   ) -> SplitGraph:
     """Makes shards, and the ops in parts that use them."""
     graph = analysis.graph
-    every = graph.get_operations()
+    all_ops = graph.get_operations()
     model_shards = shards.Shards(self._splits, self._devices_of)
     self._handles = model_shards.handles
-    self._defer([op for op in every if _looks_up(op, self._splits)], live)
-    instantiation = self._instantiate(analysis, layouts, every)
+    self._defer([op for op in all_ops if _looks_up(op, self._splits)], live)
+    instantiation = self._instantiate(analysis, layouts, all_ops)
     starts = [op for op in starts if op in layouts.parts]
     collected = [x for x in _in_collections(graph) if layouts.parts.get(x.op)]
     after_writes = [
@@ -245,9 +245,9 @@ class ModelPartitioner:
       graph: The graph, which is not finalized yet.
     """
     with graph.as_default():
-      every = graph.get_operations()
+      all_ops = graph.get_operations()
       handles = [variable.outputs[0] for variable in self._splits]
-      new = {*every[self._num_seen :]}
+      new = {*all_ops[self._num_seen :]}
       users = {
         op
         for x in handles
@@ -261,7 +261,7 @@ class ModelPartitioner:
       gathers = [op for op in users if _looks_up(op, self._splits)]
       users.difference_update(gathers)
       self._defer(gathers)
-      analysis = _Analysis(every, list(users), self._inputs, only=users)
+      analysis = _Analysis(all_ops, list(users), self._inputs, only=users)
       layouts = analysis.propagate(self._splits)
       instantiation = self._instantiate(analysis, layouts, [*new])
       alone = [

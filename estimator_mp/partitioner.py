@@ -286,11 +286,11 @@ class Partitioner:
   def _place(self) -> None:
     """Decides the stages of ops."""
     self._read()
-    known = self._provenance
-    known.backward = stages_lib.find_backward(self.step)
+    provenance = self._provenance
+    provenance.backward = stages_lib.find_backward(self.step)
     of_model = self.step.of_model()
-    known.stages = stages_lib.plan_stages(
-      of_model, known.backward, self._config, self._mesh, self._purpose
+    provenance.stages = stages_lib.plan_stages(
+      of_model, provenance.backward, self._config, self._mesh, self._purpose
     )
 
   def _send_in_half(self) -> None:
@@ -419,12 +419,12 @@ class Partitioner:
     if not (self._purpose.trains and self.has_slices):
       return
     policy = recomputation.make_policy(self._config.recompute, self.schedule)
-    every = self._all_passes
-    in_parts = [op for op in self.step.ops if op in every]
+    passes = self._all_passes
+    in_parts = [op for op in self.step.ops if op in passes]
     parts = self.batch.parts
     plan = recomputation.plan_recomputation(
       in_parts,
-      every,
+      passes,
       policy.stages,
       lambda tensor: tensor.op in parts,
       [op for op in in_parts if parts[op].exchanges],

@@ -382,15 +382,15 @@ class SymbolicShapes:
         size if number is None else number
         for size, number in zip(sizes, static, strict=True)
       ]
-    here = self._frames.output_frame(op)
+    frame = self._frames.output_frame(op)
     if self.is_container(tensor):
       # It holds elements of other rounds.
-      here = None if here is None else here.parent
-      known = [x for x in sizes if x is not None and self._is_visible(x, here)]
+      frame = None if frame is None else frame.parent
+      known = [x for x in sizes if x is not None and self._is_visible(x, frame)]
       return tuple(known) if len(known) == len(sizes) else None
     return tuple(
       self._name(tensor, axis)
-      if size is None or not self._is_visible(size, here)
+      if size is None or not self._is_visible(size, frame)
       else size
       for axis, size in enumerate(sizes)
     )
@@ -446,9 +446,8 @@ class SymbolicShapes:
         None if (tensor.name, axis) in self._changing else size
         for axis, size in enumerate(shape)
       ]
-    every = [self.shape(x) for x in op.inputs]
-    shapes = [shape for shape in every if shape is not None]
-    is_known = len(shapes) == len(every) or self.is_container(tensor)
+    shapes = [y for x in op.inputs if (y := self.shape(x)) is not None]
+    is_known = len(shapes) == len(op.inputs) or self.is_container(tensor)
     if not shapes or not is_known or len({len(x) for x in shapes}) > 1:
       return None
     return [
@@ -456,11 +455,11 @@ class SymbolicShapes:
       for sizes in zip(*shapes, strict=True)
     ]
 
-  def _is_visible(self, size: Size, here: Frame | None) -> bool:
+  def _is_visible(self, size: Size, frame: Frame | None) -> bool:
     """Whether a size has its value in a loop; None for outside of loops."""
     return not isinstance(size, Polynomial) or all(
-      frame is None or (here is not None and here.is_in(frame))
-      for frame in map(self.frame_of, size.symbols)
+      other is None or (frame is not None and frame.is_in(other))
+      for other in map(self.frame_of, size.symbols)
     )
 
   def frame_of(self, symbol: str) -> Frame | None:

@@ -54,7 +54,7 @@ class Result:
   def lines(self) -> list[str]:
     """Returns the same facts for people."""
     speed = self.steps_per_second
-    held = [
+    variables = [
       f"{device} {amounts.amount(size, 'B')}"
       for device, size in (self.devices or {}).items()
     ]
@@ -68,7 +68,7 @@ class Result:
       "loss": f"{self.loss:.4f}",
       "steps/s": "not measured" if speed is None else f"{speed:.1f}",
       "seconds": f"{self.seconds:.0f}",
-      "variables": ", ".join(held) or "not observed",
+      "variables": ", ".join(variables) or "not observed",
       "checkpoint": self.checkpoint,
     }
     if self.saved_model is not None:

@@ -65,19 +65,19 @@ def compare(
       `input_fn` has no batch, or model_fn cannot be sharded.
   """
   _check_arguments(config, steps, tolerance)
-  given = run_config or tf.estimator.RunConfig()
-  batches = training_graph.read_batches(input_fn, steps, given, params)
+  run_config = run_config or tf.estimator.RunConfig()
+  batches = training_graph.read_batches(input_fn, steps, run_config, params)
   if not batches.values:
     raise ValueError(
       "input_fn gave no batch, so nothing was compared; give one that does"
     )
   # The batches are fed, so that both have the same ones.
   config = dataclasses.replace(config, prefetch_inputs=False, draws="whole")
-  session = session_config.session_config(config, given.session_config)
+  session = session_config.session_config(config, run_config.session_config)
   with tempfile.TemporaryDirectory() as folder:
 
     def described(name: str, **changed: Any) -> tf.estimator.RunConfig:
-      return given.replace(model_dir=os.path.join(folder, name), **changed)
+      return run_config.replace(model_dir=os.path.join(folder, name), **changed)
 
     plain = functools.partial(
       training_graph.TrainingGraph,

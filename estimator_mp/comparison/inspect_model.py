@@ -68,9 +68,9 @@ def inspect_model_fn(
 
   sharded = sharding.shard_model_fn(with_plain_loss, config)
   arguments = _arguments(model_fn, labels is not None, params)
-  given = make_run_config(config)
+  settings = make_run_config(config)
   if run_config is not None:
-    given = run_config.replace(session_config=given.session_config)
+    settings = run_config.replace(session_config=settings.session_config)
   with tf.Graph().as_default() as graph:
     tf.compat.v1.train.create_global_step()
     with tf.device("/cpu:0"):  # As an Estimator does.
@@ -78,7 +78,7 @@ def inspect_model_fn(
       if labels is not None:
         arguments["labels"] = placeholders(labels)
     before = len(graph.get_operations())
-    sharded(**arguments, config=given)
+    sharded(**arguments, config=settings)
     built = graph.get_operations()[before:]
     # The plain ops, not the copies of slices.
     ops = traversal.ancestors([losses[0].op], built)

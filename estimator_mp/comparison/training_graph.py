@@ -88,8 +88,8 @@ def _call_input_fn(
 ) -> tuple[Any, Any]:
   """Returns features and labels of the default graph."""
   v1.train.create_global_step()
-  given = {"mode": _TRAIN, "config": run_config, "params": params}
-  result = input_fn(**_accepted(input_fn, given))
+  arguments = {"mode": _TRAIN, "config": run_config, "params": params}
+  result = input_fn(**_accepted(input_fn, arguments))
   if isinstance(result, tf.data.Dataset | v1.data.Dataset):
     iterator = v1.data.make_initializable_iterator(result)
     v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
@@ -183,11 +183,11 @@ class TrainingGraph:
     with self.graph.as_default(), _seeded(run_config):
       v1.train.create_global_step()
       features, labels = self._make_inputs(inputs)
-      given = {"mode": _TRAIN, "config": run_config, "params": params}
+      arguments = {"mode": _TRAIN, "config": run_config, "params": params}
       if "labels" in inspect.signature(model_fn).parameters:
-        given["labels"] = labels
+        arguments["labels"] = labels
       with recorder(self.graph) as self.gradients:
-        self.spec = model_fn(features, **_accepted(model_fn, given))
+        self.spec = model_fn(features, **_accepted(model_fn, arguments))
       self.variables = whole_variables.by_name(v1.global_variables())
       # New reads: the read of a variable itself was made with it, before it was
       # split.
@@ -263,11 +263,13 @@ class TrainingGraph:
   def _creator(
     self, checkpoint: str | None
   ) -> tf.compat.v1.train.SessionCreator:
-    given = self.spec.scaffold or v1.train.Scaffold()
+    scaffold = self.spec.scaffold or v1.train.Scaffold()
     # Its own saver may leave variables out, or swap them with their averages.
-    scaffold = v1.train.Scaffold(saver=self.saver, copy_from_scaffold=given)
+    with_saver = v1.train.Scaffold(
+      saver=self.saver, copy_from_scaffold=scaffold
+    )
     return v1.train.ChiefSessionCreator(
-      scaffold,
+      with_saver,
       config=self._run_config.session_config,
       checkpoint_filename_with_path=checkpoint,
     )

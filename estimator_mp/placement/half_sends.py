@@ -79,8 +79,7 @@ def _activations(
   ops: Sequence[tf.Operation], inputs: Iterable[tf.Tensor]
 ) -> set[tf.Operation]:
   """Returns the ops that compute something of both inputs and variables."""
-  given = {tensor.op for tensor in inputs}
-  of_inputs: set[tf.Operation] = set(given)
+  of_inputs: set[tf.Operation] = {tensor.op for tensor in inputs}
   of_variables: set[tf.Operation] = set()
   for op in ops:
     before = {tensor.op for tensor in op.inputs}

@@ -90,10 +90,10 @@ def _moves(
   """Yields the stages of tables, at home and after each move."""
   stages = [table.home for table in tables]
   yield tuple(stages)
-  held = _bytes(memory_bytes, tables, stages)
-  while held.max() > _EVEN * held.mean():
-    fullest, emptiest = int(held.argmax()), int(held.argmin())
-    gap = held[fullest] - held[emptiest]
+  num_bytes = _bytes(memory_bytes, tables, stages)
+  while num_bytes.max() > _EVEN * num_bytes.mean():
+    fullest, emptiest = int(num_bytes.argmax()), int(num_bytes.argmin())
+    gap = num_bytes[fullest] - num_bytes[emptiest]
     movable = [
       index
       for index, table in enumerate(tables)
@@ -104,8 +104,8 @@ def _moves(
     # The table that leaves the two stages most alike.
     index = min(movable, key=lambda i: abs(gap - 2 * tables[i].num_bytes))
     stages[index] = emptiest
-    held[fullest] -= tables[index].num_bytes
-    held[emptiest] += tables[index].num_bytes
+    num_bytes[fullest] -= tables[index].num_bytes
+    num_bytes[emptiest] += tables[index].num_bytes
     yield tuple(stages)
 
 
@@ -113,10 +113,10 @@ def _bytes(
   memory_bytes: Sequence[float], tables: Sequence[Table], stages: Sequence[int]
 ) -> np.ndarray:
   """Returns the bytes of each stage with its tables."""
-  held = np.array(memory_bytes, dtype=np.float64)
+  num_bytes = np.array(memory_bytes, dtype=np.float64)
   for table, stage in zip(tables, stages, strict=True):
-    held[stage] += table.num_bytes
-  return held
+    num_bytes[stage] += table.num_bytes
+  return num_bytes
 
 
 def _seconds(

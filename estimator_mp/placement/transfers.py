@@ -286,18 +286,18 @@ def joined_waits(ops: Sequence[tf.Operation]) -> list[JoinedWait]:
     tuple[_Awaited, str, tf.Operation | None], list[tf.Operation]
   ] = {}
   for op, awaited in waiting.items():
-    left = set(op.control_inputs)
-    if op in conditional or not conditional.isdisjoint(left):
+    waits = set(op.control_inputs)
+    if op in conditional or not conditional.isdisjoint(waits):
       continue
     for device, of_device in awaited.items():
       for join, stands_for in joins.get((device, of_device), ()):
         if _may_stand(join, stands_for, op):
           groups.setdefault((stands_for, device, join), []).append(op)
-          left -= stands_for
+          waits -= stands_for
           break
     for device, of_device in awaited.items():
-      if len(of_device & left) > 1:
-        key = (of_device & left, device, None)
+      if len(of_device & waits) > 1:
+        key = (of_device & waits, device, None)
         groups.setdefault(key, []).append(op)
   return [
     JoinedWait(stands_for, device, tuple(ops_of_group), join)
