@@ -134,7 +134,7 @@ def _caught(text, module):
   raise AssertionError(text)
 
 
-class OwnErrorsTest(parameterized.TestCase):
+class DeliberateErrorsTest(parameterized.TestCase):
   @parameterized.parameters("compat.a", "estimator_mp.cli.a", "model_fns.a")
   def test_what_a_raise_of_this_project_says(self, module):
     for text in _ON_PURPOSE:

@@ -98,10 +98,8 @@ class FindTest(absltest.TestCase):
         layers.append(tf.tanh(layers[-1]))
       ops = graph.get_operations()
       stages = {x.op: stage for stage, x in zip((0, 2, 3), layers, strict=True)}
-      found = half_sends.find_half_sends(
-        ops, ops, stages, ["/cpu:0", "/cpu:1"] * 2, [x]
-      )
-    (send,) = found
+      devices = ["/cpu:0", "/cpu:1"] * 2
+      (send,) = half_sends.find_half_sends(ops, stages, devices, [x])
     self.assertEqual((send.source, send.destination), (2, 3))
 
 
