@@ -32,7 +32,6 @@ from estimator_mp.config.schedules.schedule import Schedule
 from estimator_mp.graph import (
   batch_inputs,
   control_flow,
-  device_assignment,
   op_types,
   random_ops,
   shapes,
@@ -200,8 +199,6 @@ class Partitioner:
       spec: The spec of the lowered graph.
       forward: The ops of all slices.
     """
-    if self.replicas.variables:  # Copies keep the colocation of their ops.
-      device_assignment.leave_other_devices(self._graph.get_operations())
     spec = self.replicas.keep_equal(spec, forward)
     if self.replicas.variables:  # Mirrors have reads and writes of their own.
       live = traversal.ops_run_with(spec.loss, spec.train_op)

@@ -180,6 +180,7 @@ class Lowering:
       }
       devices = self._mesh.stage_devices(**{axis: place})
       device_assignment.assign(stages, devices)
+    device_assignment.leave_other_devices(self._graph.get_operations())
 
   def _mirror(self) -> None:
     """Gives replicas variables of their own, if they are to have any."""
