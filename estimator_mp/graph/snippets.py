@@ -47,7 +47,7 @@ def each(
   """Returns the result of a function for each part, on its device.
 
   Args:
-    function: It is called with what each part has.
+    function: It is called with the tensors of each part.
     *parts: For each argument the tensors of parts.
   """
   results = []

@@ -79,13 +79,13 @@ def make(
 
   key = _attributes(op), len(reads), tuple(sizes)
   snippet = snippets.trace(parts_of, dtypes, key)
-  made: list[list[str]] = slices.definitions.add_snippet(
+  outputs: list[list[str]] = slices.definitions.add_snippet(
     snippet,
     f"exchange/{op.name}",
     inputs,
     functools.partial(slices.on, op),
   )
-  return made
+  return outputs
 
 
 def _attributes(op: tf.Operation) -> tuple[object, ...]:

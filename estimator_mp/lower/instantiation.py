@@ -215,8 +215,8 @@ class Instantiation:
   def keep_state(self, ops: Iterable[tf.Operation]) -> None:
     """Lets plain ops that no step runs see the state that slices have seen.
 
-    Somebody may fetch what depends on these. They would look up rows that have
-    been updated, so they themselves may not be fetched, or draw other numbers.
+    Somebody may fetch ops that depend on these. They would look up rows that
+    have been updated, so they may not be fetched, or draw other numbers.
 
     Args:
       ops: Ops that read variables, or draw random numbers.

@@ -26,7 +26,7 @@ def or_none(part: int, partition: Partition, rows: tf.Tensor) -> tf.Tensor:
 def taken(
   part: int, partition: Partition, rows: tf.Tensor, *values: tf.Tensor
 ) -> list[tf.Tensor]:
-  """Returns the places of the rows that a part owns, and what belongs to them.
+  """Returns the places of the rows that a part owns, and their values.
 
   Args:
     part: The number of the part.

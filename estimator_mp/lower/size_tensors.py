@@ -235,7 +235,7 @@ class SizeTensors:
   def _add(
     self, op_type: str, name: str, inputs: Sequence[str], **fields: Any
   ) -> str:
-    """Returns an op that works on sizes; what is equal is made once."""
+    """Returns an op that works on sizes; equal ones are made once."""
     definitions = self._axis.definitions
     return definitions.add_once(op_type, f"sizes/{name}", inputs, **fields)
 

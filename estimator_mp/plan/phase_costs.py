@@ -1,6 +1,6 @@
 """The costs of phases: how long each pass through each stage takes.
 
-They are estimates from FLOPs and bytes, or what was measured of the same ops.
+They are estimates from FLOPs and bytes, or measurements of the same ops.
 """
 
 from collections.abc import Mapping

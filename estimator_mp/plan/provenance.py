@@ -1,4 +1,4 @@
-"""Provenance: what passes decide of ops, and ops that they make inherit."""
+"""Provenance: decisions of passes on ops, which ops that they make inherit."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 @dataclasses.dataclass
 class Provenance:
-  """What is known of the ops of a graph that several passes rewrite.
+  """The facts of the ops of a graph that several passes rewrite.
 
   Attributes:
     marks: The ops that mark a gradient to be summed over processes; whether
