@@ -51,7 +51,7 @@ class NetworkTest(absltest.TestCase):
       network.check_network(_CLUSTER, trusted_network=True)
       with self.assertRaisesRegex(
         ValueError,
-        r"^worker 0 .*\(eth0\), .* but trusted_network=True .*:launch",
+        r"^worker 0 .*\(eth0\), .* but trusted_network=True .* launch",
       ):
         network.check_network(_CLUSTER, trusted_network=False)
 
