@@ -29,9 +29,7 @@ from absl import app, flags
 _FORWARD = flags.DEFINE_float("forward_ms", 20.0, "Milliseconds per forward.")
 _STEPS = flags.DEFINE_integer("steps", 5, "Steps to take the median of.")
 _STAGES = flags.DEFINE_integer("stages", 4, "Devices.")
-_SIZES = flags.DEFINE_multi_integer(
-  "micro_batches", [4, 8, 16, 32], "Micro-batches."
-)
+_SIZES = flags.DEFINE_multi_integer("micro_batches", [8], "Micro-batches.")
 # F, B and W, in forwards.
 _RATIOS = ((1.0, 1.0, 1.0), (1.0, 1.2, 0.8))
 # The stages of each device.
