@@ -241,15 +241,17 @@ class _Classes:
     Args:
       labels: The probability of each class.
     """
+    logs = self.logs()
     sums = each(
       lambda x, y: tf.reduce_sum(
         tf.math.multiply_no_nan(-x, y), -1, keepdims=True
       ),
-      self.logs(),
+      logs,
       labels,
     )
     loss = tf.cast(tf.squeeze(_add_n(sums), -1), self._outer)
-    back = each(tf.subtract, self.probabilities(), labels)
+    # No part needs more for its probabilities than for their logarithms.
+    back = each(lambda x, y: tf.exp(x) - y, logs, labels)
     return [[loss, x] for x in self.narrowed(back)]
 
 

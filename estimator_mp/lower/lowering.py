@@ -2,9 +2,10 @@
 
 Ops in parts are instantiated for each slice of the batch, and ops that are
 executed once read the results of slices; sums go over replicas; the schedule
-becomes control dependencies. Two decisions follow from the graph that is there
-by then: which gradients a round of updates sums over replicas
-(`plan.update_reads`, `plan.gradient_sums`), which lookups share an exchange.
+becomes control dependencies. What is left to decide follows from the graph that
+is there by then, and from the options of replicas: the mirrors of variables and
+who updates them (`replicas`), the gradients that a round of updates sums over
+replicas (`plan.update_reads`, `plan.gradient_sums`), the lookups of an exchange.
 """
 
 import functools

@@ -37,20 +37,20 @@ class StepPlan:
     ops: The ops of a step, each after those that it reads.
     stages: The stage of each op that has one.
     positions: Where ops are on the split axis, if not at 0.
-    layouts: The layouts of tensors over slices, but for those that are whole.
+    layouts: The layouts of tensors over slices; all others are Once.
     parts: How ops are executed over slices; all others are executed once.
     of_inputs: Ops that depend on inputs alone.
     alike: Ops that slices read and that do not depend on the batch: with
       replicas, each may have variables of its own.
-    updates: Ops that no slice depends on.
+    updates: Ops that no slice depends on, updates of variables among them.
     stateful: Ops that make something else whenever they are executed.
     passes: For each segment, the pass of each op of a slice.
     edges: The control inputs of ops, where they are not the graph's.
     deferred: Ops that end before the value of an op is fetched, or reaches an
       op that has state.
     batched: The gradients that several slices make at once, by the tensors.
-    recomputed: The ops that compute activations again, by those that they
-      repeat.
+    recomputed: From an op that computes activations again to the op that it
+      repeats.
     kept_micro_batches: The micro-batches whose activations are kept anyway.
     reshards: The tensors that are cut, joined and summed for slices.
     segments: The report of slices; None if there are none.

@@ -1,8 +1,8 @@
-"""Update reads: the tensors of slices that updates of mirrors read.
+"""Update reads: the tensors of slices that updates of variables read.
 
-Each replica repeats the updates of its mirrors, so it needs their inputs: the
-sums of gradients, and the rows of sparse ones. These are aggregated over
-replicas; a scalar is computed once, for all of them.
+They are the sums of gradients, and the rows of sparse ones, and are aggregated
+over replicas: for each replica that repeats the updates of its mirrors, or for
+the one that updates a variable for all. A scalar is computed once, for all.
 
 Tensors that are aggregated at once are there at once. So optimizers that update
 one after the other, as those of a GAN, have rounds of their own.

@@ -117,7 +117,7 @@ MIRRORED = Mirrored()
 
 
 def is_whole(layout: Layout) -> bool:
-  """Whether all of a tensor is in one place.
+  """Whether all of a tensor is in one place, or in each.
 
   Args:
     layout: Its layout.
@@ -179,7 +179,7 @@ class Layouts:
   """The layouts of a graph on one axis.
 
   Attributes:
-    layouts: Those of tensors that are not whole, by their names.
+    layouts: Those of tensors by their names; all others are Once.
     parts: How ops are executed that are executed in parts.
   """
 
