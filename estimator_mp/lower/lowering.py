@@ -5,7 +5,7 @@ executed once read the results of slices; sums go over replicas; the schedule
 becomes control dependencies. What is left to decide follows from the graph that
 is there by then, and from the options of replicas: the mirrors of variables and
 who updates them (`replicas`), the gradients that a round of updates sums over
-replicas (`plan.update_reads`, `plan.gradient_sums`), the lookups of an exchange.
+replicas (`plan.update_reads`, `plan.gradient_sums`), lookups at once.
 """
 
 import functools
