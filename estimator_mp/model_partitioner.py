@@ -33,6 +33,7 @@ from estimator_mp.graph import (
 from estimator_mp.graph.frames import Frames
 from estimator_mp.lower import copies, lookups, shards
 from estimator_mp.lower.instantiation import Instantiation
+from estimator_mp.lower.source import Source
 from estimator_mp.placement import costs as placement_costs
 from estimator_mp.plan import split_candidates, split_costs, split_search
 from estimator_mp.plan.model_traffic import Traffic
@@ -293,15 +294,13 @@ class ModelPartitioner:
       for x in self._inputs
       if not isinstance(x.value, batch_inputs.COMPOSITES)
     )
+    measured = next(((x.value, x.axis) for x in dense), None)
     instantiation = Instantiation(
-      analysis.graph,
-      analysis.shapes,
-      layouts,
-      (),
+      Source(
+        analysis.graph, analysis.shapes, layouts, analysis.frames, measured
+      ),
       [[i] for i in range(self._count)],
-      next(((x.value, x.axis) for x in dense), None),
       lambda op, part: self._devices_of(op)[part],
-      analysis.frames,
       scope="part",
     )
     for variable, handles in self._handles.items():

@@ -20,21 +20,18 @@ from types import MappingProxyType
 from typing import Any
 
 from compat.private import graph_edits
-from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
-from estimator_mp.capture.examples import UNCHECKED, Examples
+from estimator_mp.analysis.symbolic_shapes import MEASURES
 from estimator_mp.graph import control_flow, op_types, random_ops, snippets
 from estimator_mp.graph import frames as frames_lib
 from estimator_mp.graph.definitions import Definitions, op_name
-from estimator_mp.graph.frames import Frames
 from estimator_mp.lower import exchanges, owned_rows
 from estimator_mp.lower.axis import Axis
 from estimator_mp.lower.resharding import Resharding
-from estimator_mp.pipeline.batched_gradients import BatchedGradient
+from estimator_mp.lower.source import Source
 from estimator_mp.plan import deferred_edges
 from estimator_mp.plan.deferred_edges import DeferredEdges
 from estimator_mp.plan.step_graph import Fetch
 from estimator_mp.propagate.layouts import (
-  Layouts,
   Partial,
   Partition,
   Shard,
@@ -66,22 +63,13 @@ class Instantiation:
 
   def __init__(
     self,
-    graph: tf.Graph,
-    shapes: SymbolicShapes,
-    layouts: Layouts,
-    of_inputs: Iterable[tf.Operation],
+    source: Source,
     slices: Sequence[Sequence[int]],
-    measured: tuple[tf.Tensor, int] | None,
     device_of: Callable[[tf.Operation, int], str],
-    frames: Frames,
-    examples: Examples = UNCHECKED,
-    mirror_of: Callable[[tf.Tensor, int], tf.Tensor] = lambda x, replica: x,
     is_aggregated: Callable[[tf.Operation, tf.Tensor], bool] = lambda op, x: (
       False
     ),
-    order_of: Callable[[tf.Operation], Sequence[int]] | None = None,
     late: DeferredEdges = deferred_edges.OF_THE_GRAPH,
-    batched: Mapping[str, BatchedGradient] = MappingProxyType({}),
     in_place: Mapping[tuple[tf.Operation, int], tf.Operation] = (
       MappingProxyType({})
     ),
@@ -90,61 +78,35 @@ class Instantiation:
     """Starts with nothing.
 
     Args:
-      graph: The finished graph of model_fn.
-      shapes: The sizes of its tensors.
-      layouts: Their layouts over slices of the batch.
-      of_inputs: Ops that depend on inputs alone: a reader of a whole result
-        reads the plain op.
+      source: The graph.
       slices: For each replica the numbers of its slices, in order from 0.
-      measured: An input, and its dimension of examples; None if no input has
-        any.
       device_of: Returns the device of an op's instance on a replica, "" if it
         has none. Reshards are where the first replica has the op.
-      frames: The loops that ops are in.
-      examples: The examples of the batch, or of those of replicas, if steps
-        check their number; else it is that of `measured`.
-      mirror_of: Returns a replica's mirror of a tensor that is computed once.
       is_aggregated: Returns whether an op is to read the aggregate of a tensor
         over replicas, which then is joined in each replica only.
-      order_of: Returns the order in which a replica's slices, counted from 0,
-        make an op's results, and in which these are added up; by default that
-        of their numbers.
-      late: The control dependencies of ops.
-      batched: By the names of sums of slices, the gradients that several
-        slices make at once.
+      late: The control dependencies of ops, and the waits that slices leave
+        out.
       in_place: For an op and the number of a slice another op, whose copy the
         slice has in its place.
       scope: The word for one of them, in names of ops.
     """
-    self._graph = graph
+    self._graph = source.graph
     self.rewired: dict[tuple[tf.Operation, int], str] = {}
     self.waits: dict[tf.Operation, list[str]] = {}
     self._reads_aggregated: list[tuple[tf.Operation, int]] = []
     self.of_replicas: dict[str, list[tf.Tensor]] = {}
-    self._shapes = shapes
-    self._layouts = layouts
-    self._of_inputs = frozenset(of_inputs)
-    self.definitions = Definitions(graph)
+    self._shapes = source.shapes
+    self._layouts = source.layouts
+    self._of_inputs = source.of_inputs
+    self.definitions = Definitions(source.graph)
     self._axis = Axis(self.definitions, slices, device_of, scope)
-    self._frames = frames
+    self._frames = source.frames
     self._late = late
     self._in_place = in_place
     self._is_aggregated = is_aggregated
-    self._in_branches = control_flow.ops_in_branches(graph.get_operations())
-    self._reshards = Resharding(
-      graph,
-      self._axis,
-      layouts,
-      shapes,
-      frames,
-      self._of_inputs,
-      measured,
-      examples,
-      mirror_of,
-      order_of,
-      batched,
-      self._waits,
-    )
+    every = source.graph.get_operations()
+    self._in_branches = control_flow.ops_in_branches(every)
+    self._reshards = Resharding(source, self._axis, self._waits)
     self.accumulated = self._reshards.accumulated
     self._sizes = self._reshards.sizes
     self._copies = self._reshards.copies

@@ -27,6 +27,7 @@ from estimator_mp.lower import ordering
 from estimator_mp.lower.instantiation import Instantiation
 from estimator_mp.lower.lookups import Lookups
 from estimator_mp.lower.replicas import Replicas
+from estimator_mp.lower.source import Source
 from estimator_mp.pipeline import cells
 from estimator_mp.plan import gradient_sums, update_reads
 from estimator_mp.plan.deferred_edges import DeferredEdges
@@ -78,7 +79,7 @@ class Lowering:
     self._stages = self._by_op(plan.stages)
     self._positions = self._by_op(plan.positions)
     self._layouts = Layouts(plan.layouts, self._by_op(plan.parts))
-    self._of_inputs = {*self._ops(plan.of_inputs)}
+    self._of_inputs = frozenset(self._ops(plan.of_inputs))
     edges = ControlEdges()
     for name, waits in plan.edges.items():
       edges.replace(self._op(name), self._ops(waits))
@@ -127,22 +128,25 @@ class Lowering:
     )
     aggregated = {read.tensor.name for read in reads}
     before = set(self._graph.get_operations())
-    slices = Instantiation(
+    source = Source(
       self._graph,
       self._step.shapes,
       self._layouts,
-      self._of_inputs,
-      plan.slices,
-      self._step.measured,
-      self._device,
       self._step.frames,
+      self._step.measured,
+      self._of_inputs,
       self._step.examples,
+      plan.batched,
       self._replicas.copy_of,
+      self._order_of_sums,
+    )
+    slices = Instantiation(
+      source,
+      plan.slices,
+      self._device,
       # Ops that no step runs, as summaries of gradients, read the same.
       lambda op, tensor: op not in of_slices and tensor.name in aggregated,
-      self._order_of_sums,
       self._late,
-      plan.batched,
       self._kept_of_recomputed(),
     )
     slices.add(self._step.ops)

@@ -8,21 +8,19 @@ Each is made once, on demand. A reader that wants the layout that a tensor has
 reads the parts themselves.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
-from estimator_mp.capture.examples import Examples
+from estimator_mp.analysis.symbolic_shapes import MEASURES
 from estimator_mp.graph import op_types
 from estimator_mp.graph.definitions import op_name
-from estimator_mp.graph.frames import Frames
 from estimator_mp.lower.axis import Axis
 from estimator_mp.lower.size_tensors import SizeTensors
+from estimator_mp.lower.source import Source
 from estimator_mp.pipeline import batched_gradients
 from estimator_mp.pipeline.batched_gradients import BatchedGradient
 from estimator_mp.propagate.layouts import (
   MIRRORED,
   ONCE,
-  Layouts,
   Partial,
   Read,
   Repeated,
@@ -59,51 +57,26 @@ class Resharding:
 
   def __init__(
     self,
-    graph: tf.Graph,
+    source: Source,
     axis: Axis,
-    layouts: Layouts,
-    shapes: SymbolicShapes,
-    frames: Frames,
-    of_inputs: Iterable[tf.Operation],
-    measured: tuple[tf.Tensor, int] | None,
-    examples: Examples,
-    mirror_of: Callable[[tf.Tensor, int], tf.Tensor],
-    order_of: Callable[[tf.Operation], Sequence[int]] | None,
-    batched: Mapping[str, BatchedGradient],
     waits_of: Callable[[tf.Operation, int], Sequence[str]],
   ):
-    """Starts with nothing in parts; see `Instantiation` for the arguments.
+    """Starts with nothing in parts.
 
     Args:
-      graph: The finished graph of model_fn.
+      source: The graph.
       axis: The parts.
-      layouts: The layouts of its tensors.
-      shapes: Their sizes.
-      frames: The loops that ops are in.
-      of_inputs: Ops that depend on inputs alone.
-      measured: An input, and its dimension of examples.
-      examples: The examples of the batch.
-      mirror_of: Returns a replica's mirror of a tensor that is computed once.
-      order_of: Returns the order in which slices make an op's results.
-      batched: The gradients that several slices make at once.
       waits_of: Returns the control inputs of an op's copy in a part.
     """
     self.copies: dict[tf.Operation, list[str]] = {}
     self.outputs: dict[tf.Operation, list[list[str]]] = {}
     self.accumulated: dict[tf.Operation, list[tuple[int, str]]] = {}
-    self.sizes = SizeTensors(
-      graph, axis, shapes, measured, examples, self._holder
-    )
-    self._graph = graph
+    self.sizes = SizeTensors(source, axis, self._holder)
+    self._source = source
     self._axis = axis
-    self._layouts = layouts
-    self._shapes = shapes
-    self._frames = frames
-    self._of_inputs = frozenset(of_inputs)
-    self._examples = examples
-    self._mirror_of = mirror_of
-    self._order_of = order_of or (lambda op: range(len(axis.replicas[0])))
-    self._batched = batched
+    self._layouts = source.layouts
+    self._shapes = source.shapes
+    self._order_of = source.order_of or (lambda _: range(len(axis.replicas[0])))
     self._waits_of = waits_of
     self._tensors: dict[tuple[object, ...], str] = {}
     self._pieces: dict[tuple[object, ...], list[str]] = {}
@@ -147,7 +120,7 @@ class Resharding:
       return self._repeat(tensor, read.shard, number)
     if layout == MIRRORED and not self.measures(tensor):
       return self.part(tensor, number)
-    mirror = self._mirror_of(tensor, self._axis.replica_of[number])
+    mirror = self._source.mirror_of(tensor, self._axis.replica_of[number])
     return self.read(tensor) if mirror is tensor else str(mirror.name)
 
   def part(self, tensor: tf.Tensor, number: int) -> str:
@@ -157,7 +130,7 @@ class Resharding:
 
   def is_replaced(self, tensor: tf.Tensor) -> bool:
     """Whether a step has something else in place of a tensor."""
-    return self.is_in_parts(tensor) and tensor.op not in self._of_inputs
+    return self.is_in_parts(tensor) and tensor.op not in self._source.of_inputs
 
   def is_in_parts(self, tensor: tf.Tensor) -> bool:
     """Whether parts of a tensor are there."""
@@ -211,8 +184,8 @@ class Resharding:
     it sends one sum.
     """
     by_device = self._terms_by_device(tensor, span[0])
-    if tensor.name in self._batched:
-      return self._sum_batched(self._batched[tensor.name], span)
+    if tensor.name in self._source.batched:
+      return self._sum_batched(self._source.batched[tensor.name], span)
     if len(by_device) < 2:
       with self._axis.on(tensor.op, span[0]):
         parts = [self.part(tensor, number) for number in span]
@@ -231,7 +204,7 @@ class Resharding:
 
   def _sum_batched(self, gradient: BatchedGradient, span: Sequence[int]) -> str:
     """Returns the sum of a gradient that several slices make at once."""
-    op, joined = self._graph.get_operation_by_name(gradient.op), ""
+    op, joined = self._source.graph.get_operation_by_name(gradient.op), ""
     reads = self._layouts.parts[op].reads
     for group in batched_gradients.groups(self._order_of(op), gradient.group):
       numbers = [span[place] for place in group]
@@ -363,8 +336,8 @@ class Resharding:
       return False
     if op in self._layouts.parts:
       return True  # Those of a loop measure parts.
-    if op in self._of_inputs:  # By its sizes, whatever it measures.
-      return not all(x.op in self._of_inputs for x in op.inputs)
+    if op in self._source.of_inputs:  # By its sizes, whatever it measures.
+      return not all(x.op in self._source.of_inputs for x in op.inputs)
     return any(map(self.is_replaced, op.inputs))
 
   def _is_empty(self, tensor: tf.Tensor) -> bool:
@@ -423,7 +396,7 @@ class Resharding:
 
   def _slice(self, tensor: tf.Tensor, shard: Shard, number: int) -> str:
     """Returns a slice's part of a tensor that is whole."""
-    if tensor.name in self._examples.pieces:
+    if tensor.name in self._source.examples.pieces:
       return self._slice_of_piece(tensor, shard, number)
     whole = self._whole_for(tensor, number)
     key = "slice", whole, shard
@@ -439,7 +412,7 @@ class Resharding:
     """Returns a slice's part of the batch that its replica has read itself."""
     replica = self._axis.replica_of[number]
     span = self._axis.replicas[replica]
-    piece = self._examples.pieces[tensor.name][replica]
+    piece = self._source.examples.pieces[tensor.name][replica]
     key = "slice", piece.name, shard
     if key not in self._pieces:
       with self._axis.definitions.on(piece.device):
@@ -541,8 +514,8 @@ class Resharding:
   def _checks_of(self, tensor: tf.Tensor) -> list[str]:
     """Returns the check of an input's size, if the graph has a static one."""
     is_known = isinstance(self._shapes.num_examples, int)
-    if self._examples.count is None or not is_known:
+    if self._source.examples.count is None or not is_known:
       return []
-    is_inside = self._frames.output_frame(tensor.op) is not None
-    is_input = tensor.op in self._of_inputs and not is_inside
-    return [self._examples.count.op.name] if is_input else []
+    is_inside = self._source.frames.output_frame(tensor.op) is not None
+    is_input = tensor.op in self._source.of_inputs and not is_inside
+    return [self._source.examples.count.op.name] if is_input else []

@@ -9,11 +9,11 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from estimator_mp.analysis.symbolic_shapes import EXAMPLES, SymbolicShapes
-from estimator_mp.capture.examples import Examples
+from estimator_mp.analysis.symbolic_shapes import EXAMPLES
 from estimator_mp.graph import traversal
 from estimator_mp.graph.frames import Frame
 from estimator_mp.lower.axis import Axis
+from estimator_mp.lower.source import Source
 from estimator_mp.propagate.layouts import SLICE
 from estimator_mp.sizes import polynomials
 from estimator_mp.sizes.polynomials import Polynomial, Size
@@ -27,31 +27,21 @@ class SizeTensors:
 
   def __init__(
     self,
-    graph: tf.Graph,
+    source: Source,
     axis: Axis,
-    shapes: SymbolicShapes,
-    measured: tuple[tf.Tensor, int] | None,
-    examples: Examples,
     holder: Callable[[tf.Tensor, int | None, int], str],
   ):
     """Starts with none.
 
     Args:
-      graph: The finished graph of model_fn.
+      source: The graph.
       axis: The parts.
-      shapes: The sizes of the graph's tensors.
-      measured: An input, and its dimension of examples; None if no input has
-        any.
-      examples: The examples of the batch, or of those of replicas, if steps
-        check their number; else it is measured.
       holder: Returns the tensor in which a part measures a dimension of one of
         the graph, or reads its value if that is None.
     """
-    self._graph = graph
+    self._source = source
     self._axis = axis
-    self._shapes = shapes
-    self._input = measured
-    self._examples = examples
+    self._shapes = source.shapes
     self._holder = holder
     # The loop in which ops are being added, and of which part.
     self._here: tuple[Frame, int] | None = None
@@ -168,16 +158,16 @@ class SizeTensors:
     if symbol == SLICE:
       assert number is not None
       return self.examples_of(number)
-    if symbol == EXAMPLES and self._examples.count is not None:
-      return str(self._examples.count.name)
+    if symbol == EXAMPLES and self._source.examples.count is not None:
+      return str(self._source.examples.count.name)
     if symbol == EXAMPLES:
-      assert self._input is not None
-      tensor, dim = self._input
+      assert self._source.measured is not None
+      tensor, dim = self._source.measured
       return self._measured(tensor.name, tensor.dtype, dim)
     if self._here is not None:
       number = self._here[1]
     origin = self._shapes.origins[symbol]
-    tensor = traversal.tensor_of_name(self._graph, origin.tensor)
+    tensor = traversal.tensor_of_name(self._source.graph, origin.tensor)
     if origin.entry is not None:
       name = self._entry(tensor.name, tensor.dtype, origin.entry)
       return self._number(name, tensor.dtype)
@@ -190,10 +180,10 @@ class SizeTensors:
     """Returns how many examples a slice has: the first ones one more."""
     total: int | str | tf.Tensor
     span: Sequence[int] = self._axis.numbers
-    if self._examples.sizes:
+    if self._source.examples.sizes:
       replica = self._axis.replica_of[number]
       span = self._axis.replicas[replica]
-      total = self._examples.sizes[replica]
+      total = self._source.examples.sizes[replica]
     elif isinstance(self._shapes.num_examples, int):
       total = self._shapes.num_examples
     else:
