@@ -59,7 +59,7 @@ class ComingFromTest(absltest.TestCase):
 
 
 class BenchmarksTest(absltest.TestCase):
-  def test_each_section_has_a_block_without_a_fault(self):
+  def test_each_section_has_a_table_without_a_fault(self):
     """//benchmarks:all writes it, and finds what is beyond its bound."""
     text = guides.read("docs/benchmarks.md")
     sections = text.split("\n## ")[1:]
@@ -68,6 +68,10 @@ class BenchmarksTest(absltest.TestCase):
       name, _, rest = section.partition("\n")
       block = page.read_block(rest, name)
       self.assertNotIn(figures.FAULT, block, name)
+      rows = [x for x in block.splitlines() if x.startswith("| ")][2:]
+      self.assertNotEmpty(rows, name)
+      for row in rows:
+        self.assertNotRegex(row, r"\| +\|", name)
 
 
 if __name__ == "__main__":
