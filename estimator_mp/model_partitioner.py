@@ -27,6 +27,7 @@ from estimator_mp.graph import (
   batch_inputs,
   frames,
   op_types,
+  savers,
   traversal,
   variables,
 )
@@ -130,11 +131,16 @@ class ModelPartitioner:
     all_ops = graph.get_operations()
     live = traversal.ops_run_with(*fetches)
     starts = variables.initial_writes()
+    # A hook may run updates that no step does, as those of a GAN in turns.
+    others = savers.saver_ops(all_ops).union(live, starts)
+    by_hooks = [
+      op for op in all_ops if op_types.is_write(op) and op not in others
+    ]
     of_model = op_types.variables_of(all_ops)
     drawn = traversal.ops_run_with(*filter(is_drawn, starts)) - live
     analysis = _Analysis(
       all_ops,
-      [*fetches, *starts, *_variable_reads(of_model)],
+      [*fetches, *starts, *by_hooks, *_variable_reads(of_model)],
       self._inputs,
       drawn={op for op in drawn if op.type in op_types.RANDOM}.union(
         filter(draws_itself, live)
@@ -146,10 +152,10 @@ class ModelPartitioner:
     undecided = split_costs.without_followers(
       step, backward, [x for x in undecided if x in live]
     )
-    others = {*decided, *undecided}
+    candidates = {*decided, *undecided}
 
     def may_follow(variable: tf.Operation) -> bool:
-      return variable not in others
+      return variable not in candidates
 
     chosen = dict(requested)
     if undecided:
@@ -166,7 +172,7 @@ class ModelPartitioner:
       )
       best = split_search.choose_splits(problem)
       chosen |= {x: _split_of(shard) for x, shard in best.items() if shard}
-    together = splits_lib.used_at_once(step)
+    together = splits_lib.used_at_once([*step, *by_hooks])
     self._splits, layouts = _final_splits(
       analysis,
       splits_lib.with_slots(chosen, together),
@@ -181,7 +187,7 @@ class ModelPartitioner:
       traffic.sent,
       tuple(traffic.gathers),
     )
-    return self._lower(analysis, layouts, fetches, starts, live, plan)
+    return self._lower(analysis, layouts, fetches, starts, by_hooks, live, plan)
 
   def _lower(
     self,
@@ -189,6 +195,7 @@ class ModelPartitioner:
     layouts: Propagation,
     fetches: Sequence[Fetch],
     starts: Sequence[tf.Operation],
+    by_hooks: Sequence[tf.Operation],
     live: Collection[tf.Operation],
     plan: SplitPlan,
   ) -> SplitGraph:
@@ -199,7 +206,9 @@ class ModelPartitioner:
     self._handles = model_shards.handles
     self._defer([op for op in all_ops if _looks_up(op, self._splits)], live)
     instantiation = self._instantiate(analysis, layouts, all_ops)
-    starts = [op for op in starts if op in layouts.parts]
+    starts, by_hooks = (
+      [op for op in ops if op in layouts.parts] for ops in (starts, by_hooks)
+    )
     collected = [x for x in _in_collections(graph) if layouts.parts.get(x.op)]
     after_writes = [
       op
@@ -207,7 +216,9 @@ class ModelPartitioner:
       if _is_only_fetched(op) and op.control_inputs
     ]
     reads = [op.outputs[0] for op in after_writes]
-    replaced = instantiation.apply([*fetches, *reads, *collected], starts)
+    replaced = instantiation.apply(
+      [*fetches, *reads, *collected], [*starts, *by_hooks]
+    )
     for op in after_writes:
       copies.read_copy(op, replaced.pop(len(fetches)), self._devices_of(op)[0])
     wholes = {x.name: replaced.pop(len(fetches)) for x in collected}

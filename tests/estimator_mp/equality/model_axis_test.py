@@ -65,6 +65,25 @@ class CheckpointTest(parameterized.TestCase):
         self.assertEqual(moved["global_step"], plain["global_step"])
 
 
+class HookTest(parameterized.TestCase):
+  @parameterized.parameters(("model:2", 1), ("stage:2,model:2", 2))
+  def test_updates_that_a_hook_runs_are_the_plain_ones(self, mesh, count):
+    """They read a variable that had no value."""
+    model = catalogue.MODELS["gan_in_turns"]
+    plain, sharded = runs.plain_and_sharded(
+      self,
+      model.model_fn,
+      _config(mesh, count),
+      model.params,
+      input_fn=_batches_of_a_gan,
+    )
+    runs.assert_same_training(self, sharded, plain)
+
+
+def _batches_of_a_gan():
+  return catalogue.MODELS["gan_in_turns"].input_fn("static").repeat()
+
+
 def _one_table(features, labels, mode):
   table = v1.get_variable(
     "table",
