@@ -61,7 +61,8 @@ def file_error_line(error: Exception, directories: Sequence[str]) -> str | None:
     directories: The directories that it reads and writes.
 
   Returns:
-    Such as "runs/a/eval: Not a directory"; None if no file failed.
+    Such as "runs/a/eval: Not a directory; mend that, or choose another
+    directory"; None if no file failed.
   """
   line = None
   if isinstance(error, OSError):
@@ -80,9 +81,11 @@ def file_error_line(error: Exception, directories: Sequence[str]) -> str | None:
       ),
       None,
     )
-  if line and any(text in line for text in _FULL_TEXTS):
-    line += "; free some space, or choose another directory"
-  return line
+  if line is None:
+    return None
+  is_full = any(text in line for text in _FULL_TEXTS)
+  fix = "free some space" if is_full else "mend that"
+  return f"{line}; {fix}, or choose another directory"
 
 
 @contextlib.contextmanager

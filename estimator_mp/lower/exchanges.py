@@ -90,7 +90,8 @@ def make(
 
 def _attributes(op: tf.Operation) -> tuple[object, ...]:
   """Returns all of an op that a function reads, for comparisons."""
-  values = [op.node_def.attr[x.name] for x in op.op_def.attr]
+  node = op.node_def
+  values = [node.attr[x.name] for x in op.op_def.attr]
   texts = [x.SerializeToString(deterministic=True) for x in values]
   name = op.name if op.type.startswith("Sparse") else ""  # For an error.
   ranks = [x.shape.rank for x in op.inputs]

@@ -380,7 +380,7 @@ class DamageTest(parameterized.TestCase):
     shutil.rmtree(self.path / "eval")
     (self.path / "eval").write_text("")
     self._check(
-      f"{self.model_dir}/eval.*; .*/model.ckpt-6 is saved, and .*",
+      f"{self.model_dir}/eval.*; mend that, .*/model.ckpt-6 is saved, and .*",
       checkpoints_stay=False,
     )
 
