@@ -1,0 +1,5 @@
+"""Machines: what devices compute, hold and send, as small files.
+
+machine   devices and links, and the file that describes them
+*.toml    machines by name, each figure with its source
+"""

@@ -1,0 +1,229 @@
+"""A machine: the rates of its devices, and of the links between them.
+
+Devices are the leaves of a tree: those of a host are joined by one link, hosts
+of a rack by the next, and so on. A tensor that goes to another device passes
+the link of the smallest group that has both.
+"""
+
+import dataclasses
+import difflib
+import importlib.resources
+import math
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from estimator_mp import json_values
+
+if sys.version_info >= (3, 11):
+  import tomllib
+else:
+  import tomli as tomllib
+
+_ENDING = ".toml"
+# The rate of a dtype that a file does not name.
+_DEFAULT_DTYPE = "float32"
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+  """One device.
+
+  Attributes:
+    kind: "GPU", "CPU" or "TPU".
+    flops: Floating-point operations per second of large products, by dtype.
+    memory_bytes: Its memory.
+    memory_bandwidth: Bytes per second that it reads and writes.
+    launch_seconds: The time between two ops that do nothing.
+    efficiency: The part of `flops` that products of a model reach.
+    concurrent: How many of a host's devices compute at their full rate at the
+      same time; None for all. Virtual CPU devices share cores.
+  """
+
+  kind: str
+  flops: Mapping[str, float]
+  memory_bytes: float
+  memory_bandwidth: float
+  launch_seconds: float
+  efficiency: float = 1.0
+  concurrent: float | None = None
+
+  def rate(self, dtype: str) -> float:
+    """Returns the floating-point operations per second of a dtype.
+
+    Args:
+      dtype: Its name; one without a rate has that of float32.
+    """
+    rate = self.flops.get(dtype) or self.flops[_DEFAULT_DTYPE]
+    return rate * self.efficiency
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+  """The link between the devices of a group.
+
+  Attributes:
+    level: Its name, such as "host" or "cluster".
+    devices: The devices of a group: consecutive ones of a mesh.
+    bandwidth: Bytes per second that one device sends, and gets at the same
+      time.
+    latency: Seconds until the first byte arrives.
+    shared: How many devices have this bandwidth together, such as those of a
+      host with one network card.
+    overlaps: Whether devices compute while they send.
+  """
+
+  level: str
+  devices: int
+  bandwidth: float
+  latency: float
+  shared: int = 1
+  overlaps: bool = True
+
+  def seconds(self, num_bytes: float, senders: int = 1) -> float:
+    """Returns how long a transfer takes.
+
+    Args:
+      num_bytes: What one device sends.
+      senders: How many devices of a group send at the same time.
+    """
+    crowd = min(senders, self.shared)
+    return self.latency + crowd * num_bytes / self.bandwidth
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+  """Devices and links.
+
+  Attributes:
+    name: Its name.
+    device: What each device is.
+    links: The links, from the smallest group of devices to the largest.
+    source: Where the figures are from.
+  """
+
+  name: str
+  device: Device
+  links: tuple[Link, ...] = ()
+  source: str = ""
+
+  def link(self, span: int) -> Link:
+    """Returns the link that joins consecutive devices.
+
+    Args:
+      span: How many devices, of which the first and the last send each other
+        something.
+
+    Raises:
+      ValueError: If no link joins as many.
+    """
+    for link in self.links:
+      if span <= link.devices:
+        return link
+    most = max((x.devices for x in self.links), default=1)
+    raise ValueError(
+      f"machine {self.name!r} has links between {most} device(s), but {span} "
+      "send each other something; add a [[links]] table with as many devices"
+    )
+
+
+def load(name: str) -> Machine:
+  """Returns a machine.
+
+  Args:
+    name: The path of a file, or the name of a machine that comes with the
+      package; see `names`.
+
+  Raises:
+    ValueError: If there is none, or its file is malformed; the message is one
+      line.
+  """
+  text = None
+  if name in names():
+    folder = importlib.resources.files(__package__)
+    text = folder.joinpath(name + _ENDING).read_text("utf-8")
+  elif name.endswith(_ENDING) or os.path.exists(name):
+    try:
+      with open(name, encoding="utf-8") as file:
+        text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+      raise ValueError(f"machine={name!r} cannot be read: {error}") from error
+  if text is None:
+    raise ValueError(
+      f"machine={name!r} is unknown; give the path of a TOML file, or one of "
+      + ", ".join(names())
+    )
+  try:
+    return parse(text)
+  except ValueError as error:
+    raise ValueError(f"machine={name!r}: {error}") from error
+
+
+def names() -> tuple[str, ...]:
+  """Returns the names of the machines that come with the package."""
+  files = importlib.resources.files(__package__).iterdir()
+  return tuple(
+    sorted(
+      x.name.removesuffix(_ENDING) for x in files if x.name.endswith(_ENDING)
+    )
+  )
+
+
+def parse(text: str) -> Machine:
+  """Returns the machine that a TOML text describes.
+
+  Args:
+    text: The text: the fields of `Machine`.
+
+  Raises:
+    ValueError: If it is malformed; the message says where.
+  """
+  values = tomllib.loads(text)
+  _check_keys(Machine, values, "the file")
+  _check_keys(Device, values.get("device"), "device")
+  for i, link in enumerate(values.get("links", ())):
+    _check_keys(Link, link, f"links[{i}]")
+  machine: Machine = json_values.load(Machine, values, "the file")
+  _check(machine)
+  return machine
+
+
+def _check_keys(kind: Any, values: Any, name: str) -> None:
+  """Raises if a table has a key that is no field."""
+  fields = [x.name for x in dataclasses.fields(kind)]
+  for key in values if isinstance(values, dict) else ():
+    if key not in fields:
+      close = difflib.get_close_matches(key, fields, n=1) or fields
+      raise ValueError(
+        f"{name} has an unknown key {key!r}; use {', '.join(close)}"
+      )
+
+
+def _check(machine: Machine) -> None:
+  """Raises if a figure is not possible."""
+  device = machine.device
+  if _DEFAULT_DTYPE not in device.flops:
+    raise ValueError(f"device.flops has no {_DEFAULT_DTYPE!r}")
+  positive = {
+    **{f"device.flops.{x}": y for x, y in device.flops.items()},
+    "device.memory_bytes": device.memory_bytes,
+    "device.memory_bandwidth": device.memory_bandwidth,
+    "device.efficiency": device.efficiency,
+    "device.concurrent": device.concurrent or 1.0,
+  }
+  least = {"device.launch_seconds": device.launch_seconds}
+  before = 1
+  for i, link in enumerate(machine.links):
+    positive[f"links[{i}].bandwidth"] = link.bandwidth
+    positive[f"links[{i}].shared"] = link.shared
+    least[f"links[{i}].latency"] = link.latency
+    if link.devices <= before:
+      raise ValueError(
+        f"links[{i}].devices is {link.devices}, but a link joins more devices "
+        f"than the one before it, {before}"
+      )
+    before = link.devices
+  for name, value in (positive | least).items():
+    if not (0 <= value < math.inf) or (name in positive and not value):
+      raise ValueError(f"{name} is {value}; give a positive number")
