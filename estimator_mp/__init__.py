@@ -35,7 +35,7 @@ if typing.TYPE_CHECKING:  # Each is imported when it is first used.
   from estimator_mp.placement.profiling import (
     measure_costs as measure_costs,
   )
-  from estimator_mp.plan.sharding_plan import get_placement as get_placement
+  from estimator_mp.planning.sharding_plan import get_placement as get_placement
   from estimator_mp.serving.export_stages import export_stages as export_stages
   from estimator_mp.session.export import (
     export_saved_model as export_saved_model,

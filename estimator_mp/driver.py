@@ -42,13 +42,13 @@ from estimator_mp.lower import (
   unfolded_values,
 )
 from estimator_mp.placement import contents, transfers
-from estimator_mp.plan import (
+from estimator_mp.planning import (
   collective_order,
   gradient_reads,
   sharding_plan,
   split_options,
 )
-from estimator_mp.plan.purpose import Purpose
+from estimator_mp.planning.purpose import Purpose
 from estimator_mp.replicas import horovod
 
 import tensorflow as tf

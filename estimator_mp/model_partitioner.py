@@ -36,10 +36,10 @@ from estimator_mp.lower import copies, lookups, shards
 from estimator_mp.lower.instantiation import Instantiation
 from estimator_mp.lower.source import Source
 from estimator_mp.placement import costs as placement_costs
-from estimator_mp.plan import split_candidates, split_costs, split_search
-from estimator_mp.plan.model_traffic import Traffic
-from estimator_mp.plan.split_plan import SplitPlan, SplitVariable
-from estimator_mp.plan.step_graph import Fetch
+from estimator_mp.planning import split_candidates, split_costs, split_search
+from estimator_mp.planning.model_traffic import Traffic
+from estimator_mp.planning.split_plan import SplitPlan, SplitVariable
+from estimator_mp.planning.step_graph import Fetch
 from estimator_mp.propagate import demands
 from estimator_mp.propagate import splits as splits_lib
 from estimator_mp.propagate.layouts import Partition, Shard

@@ -12,7 +12,7 @@ and the next one reads the result like a plain graph:
     processes  updates read the gradients of all processes
     recompute  backward passes read activations that are computed again
 
-All other decisions are data, a `plan.step_plan.StepPlan`. `lower.lowering`
+All other decisions are data, a `planning.step_plan.StepPlan`. `lower.lowering`
 instantiates it for each slice of the batch.
 """
 
@@ -50,7 +50,7 @@ from estimator_mp.pipeline import (
 )
 from estimator_mp.pipeline.batched_gradients import BatchedGradient
 from estimator_mp.placement import half_sends
-from estimator_mp.plan import (
+from estimator_mp.planning import (
   batch_layouts,
   batch_report,
   deferred_edges,
@@ -63,10 +63,10 @@ from estimator_mp.plan import (
   split_plan,
   unordered_reads,
 )
-from estimator_mp.plan import stages as stages_lib
-from estimator_mp.plan.purpose import TRAINING, Purpose
-from estimator_mp.plan.step_graph import Fetch, StepGraph
-from estimator_mp.plan.step_plan import StepPlan
+from estimator_mp.planning import stages as stages_lib
+from estimator_mp.planning.purpose import TRAINING, Purpose
+from estimator_mp.planning.step_graph import Fetch, StepGraph
+from estimator_mp.planning.step_plan import StepPlan
 from estimator_mp.propagate import splits
 from estimator_mp.propagate.layouts import Shard
 from estimator_mp.propagate.propagation import is_without_state

@@ -3,7 +3,7 @@
 The algorithms are in config/algorithms.py, a row for each. Most are plain data
 flow: TensorFlow itself sends their tensors, and no order of execution can make
 them wait for ever. Those that are sent by an op of TensorFlow's need one order
-for all devices of a graph: see plan/collective_order.py.
+for all devices of a graph: see planning/collective_order.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,7 +4,7 @@
 
 A rule is a regular expression for names of variables, and the split of these: a
 dimension, or one of `TABLES`, or None for never. It is data, which
-`estimator_mp.plan.split_options` reads.
+`estimator_mp.planning.split_options` reads.
 """
 
 import re

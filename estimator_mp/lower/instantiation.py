@@ -28,9 +28,9 @@ from estimator_mp.lower import exchanges, owned_rows
 from estimator_mp.lower.axis import Axis
 from estimator_mp.lower.resharding import Resharding
 from estimator_mp.lower.source import Source
-from estimator_mp.plan import deferred_edges
-from estimator_mp.plan.deferred_edges import DeferredEdges
-from estimator_mp.plan.step_graph import Fetch
+from estimator_mp.planning import deferred_edges
+from estimator_mp.planning.deferred_edges import DeferredEdges
+from estimator_mp.planning.step_graph import Fetch
 from estimator_mp.propagate.layouts import (
   Partial,
   Partition,

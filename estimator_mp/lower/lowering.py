@@ -5,7 +5,7 @@ executed once read the results of slices; sums go over replicas; the schedule
 becomes control dependencies. What is left to decide follows from the graph that
 is there by then, and from the options of replicas: the mirrors of variables and
 who updates them (`replicas`), the gradients that a round of updates sums over
-replicas (`plan.update_reads`, `plan.gradient_sums`), lookups at once.
+replicas (`planning.update_reads`, `planning.gradient_sums`), lookups at once.
 """
 
 import functools
@@ -29,10 +29,10 @@ from estimator_mp.lower.lookups import Lookups
 from estimator_mp.lower.replicas import Replicas
 from estimator_mp.lower.source import Source
 from estimator_mp.pipeline import cells
-from estimator_mp.plan import gradient_sums, update_reads
-from estimator_mp.plan.deferred_edges import DeferredEdges
-from estimator_mp.plan.step_graph import Fetch, StepGraph
-from estimator_mp.plan.step_plan import StepPlan
+from estimator_mp.planning import gradient_sums, update_reads
+from estimator_mp.planning.deferred_edges import DeferredEdges
+from estimator_mp.planning.step_graph import Fetch, StepGraph
+from estimator_mp.planning.step_plan import StepPlan
 from estimator_mp.propagate.layouts import ONCE, Layout, Layouts
 
 import tensorflow as tf

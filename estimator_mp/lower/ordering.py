@@ -13,7 +13,7 @@ from compat.private import graph_edits
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.config.schedules.schedule import Cell
 from estimator_mp.pipeline import cells
-from estimator_mp.plan import collective_order
+from estimator_mp.planning import collective_order
 
 import tensorflow as tf
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from compat.private import graph_edits, graph_reads
 from estimator_mp.graph import placed_ops, traversal
-from estimator_mp.plan.gradient_reads import GradientRead
+from estimator_mp.planning.gradient_reads import GradientRead
 from estimator_mp.replicas import horovod
 
 import tensorflow as tf

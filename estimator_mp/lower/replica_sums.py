@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from estimator_mp.collectives import all_reduce, buckets, compression
 from estimator_mp.graph.gradient import Reduce
-from estimator_mp.plan import gradient_sums
+from estimator_mp.planning import gradient_sums
 
 import tensorflow as tf
 

@@ -21,8 +21,8 @@ from estimator_mp.config import sharding_config
 from estimator_mp.graph import clones, colocation, op_types
 from estimator_mp.graph import variables as variables_lib
 from estimator_mp.lower import mirroring, replica_sums
-from estimator_mp.plan import gradient_sums
-from estimator_mp.plan.update_reads import UpdateRead
+from estimator_mp.planning import gradient_sums
+from estimator_mp.planning.update_reads import UpdateRead
 from estimator_mp.propagate.layouts import Shard
 from estimator_mp.replicas import mirrors as mirrors_lib
 from estimator_mp.replicas import replica_updates, zero

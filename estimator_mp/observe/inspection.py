@@ -18,10 +18,10 @@ from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.graph import shapes
 from estimator_mp.placement import costs, evenness
 from estimator_mp.placement.forward_graph import ForwardGraph
-from estimator_mp.plan import sharding_plan
-from estimator_mp.plan.batch_report import BatchReport
-from estimator_mp.plan.gradient_sums import TO_EACH, TO_ONE, GradientSum
-from estimator_mp.plan.split_plan import SplitPlan
+from estimator_mp.planning import sharding_plan
+from estimator_mp.planning.batch_report import BatchReport
+from estimator_mp.planning.gradient_sums import TO_EACH, TO_ONE, GradientSum
+from estimator_mp.planning.split_plan import SplitPlan
 
 import tensorflow as tf
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from estimator_mp.cluster import run_log
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 
 import tensorflow as tf
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from estimator_mp import amounts
 from estimator_mp.observe import drawing
-from estimator_mp.plan.split_plan import (
+from estimator_mp.planning.split_plan import (
   BROADCAST,
   SLICE,
   Sent,

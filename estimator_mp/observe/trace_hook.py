@@ -13,7 +13,7 @@ from estimator_mp.observe import (
   trace_reading,
   traced_steps,
 )
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 
 import tensorflow as tf
 

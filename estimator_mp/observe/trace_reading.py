@@ -16,7 +16,7 @@ from estimator_mp.config import placement
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.observe import executed_graph, step_trace
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 
 import tensorflow as tf
 

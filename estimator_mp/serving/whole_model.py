@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from estimator_mp.serving import pipeline_file
 from estimator_mp.serving.steps import Feeds
 from estimator_mp.session import export

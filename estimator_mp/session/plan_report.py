@@ -2,7 +2,7 @@
 
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import notices
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 
 import tensorflow as tf
 

@@ -12,7 +12,7 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.config import sharding_options
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from estimator_mp.session import distribution
 
 import tensorflow as tf

@@ -6,7 +6,7 @@ import estimator_mp
 from estimator_mp import driver
 from estimator_mp.capture import input_pieces
 from estimator_mp.graph import traversal
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from estimator_mp.session import export
 from tests.estimator_mp import programs, session_configs
 from tests.estimator_mp.replicas import horovod_stand_in

@@ -12,7 +12,7 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp.comparison import training_graph, whole_variables
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from tests.estimator_mp import session_configs
 from tests.estimator_mp.models import registry
 

@@ -8,7 +8,7 @@ import collections
 import estimator_mp
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import traversal
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from tests import tiers
 from tests.estimator_mp import parts, programs
 from tests.estimator_mp.models import catalogue, registry

@@ -14,7 +14,7 @@ import os
 import tempfile
 
 import estimator_mp
-from estimator_mp.plan import sharding_plan, split_plan
+from estimator_mp.planning import sharding_plan, split_plan
 from tests import tiers
 from tests.estimator_mp import runs
 from tests.estimator_mp.equality import bert

@@ -8,7 +8,7 @@ plain model's: loss, gradients, variables.
 import functools
 
 import estimator_mp
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from tests import pairwise, tiers
 from tests.estimator_mp import programs
 from tests.estimator_mp.models import catalogue

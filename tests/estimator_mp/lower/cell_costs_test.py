@@ -4,7 +4,7 @@ import collections
 
 import estimator_mp
 from estimator_mp.observe import executed_graph
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from tests.estimator_mp import parts
 
 import numpy as np

@@ -6,7 +6,7 @@ import time
 import estimator_mp  # noqa: F401
 from estimator_mp.collectives import all_reduce as all_reduce_lib
 from estimator_mp.lower import ordering
-from estimator_mp.plan import collective_order
+from estimator_mp.planning import collective_order
 from tests import tiers
 from tests.estimator_mp.collectives import all_reduce_cases as cases
 from tests.estimator_mp.distributed import clusters

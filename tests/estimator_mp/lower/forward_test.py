@@ -5,7 +5,7 @@ import threading
 
 import estimator_mp
 from estimator_mp.config.schedules.schedule import Phase
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from tests import tiers
 from tests.estimator_mp import programs, runs
 from tests.estimator_mp.models import catalogue, data

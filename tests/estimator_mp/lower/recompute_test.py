@@ -6,7 +6,7 @@ That steps are the plain model's, equality/pairs_test says.
 import estimator_mp
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.observe import trace_reading
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from tests import tiers
 from tests.estimator_mp import parts, programs
 from tests.estimator_mp.models import catalogue, data, networks

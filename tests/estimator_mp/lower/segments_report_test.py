@@ -1,8 +1,8 @@
 """Segments of whole programs: what plans say of them, and what is refused."""
 
 import estimator_mp
-from estimator_mp.plan import sharding_plan
-from estimator_mp.plan.batch_report import ExecutedOnce, Moved, Where, Why
+from estimator_mp.planning import sharding_plan
+from estimator_mp.planning.batch_report import ExecutedOnce, Moved, Where, Why
 from tests.estimator_mp import parts
 
 import numpy as np

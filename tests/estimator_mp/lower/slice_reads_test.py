@@ -3,7 +3,7 @@
 import re
 
 import estimator_mp
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from tests.estimator_mp import parts
 
 import numpy as np

@@ -1,8 +1,13 @@
 """Which variables are split if one is, what is gathered, and what is sent."""
 
 import estimator_mp
-from estimator_mp.plan import sharding_plan
-from estimator_mp.plan.split_plan import Gather, Sent, SplitPlan, SplitVariable
+from estimator_mp.planning import sharding_plan
+from estimator_mp.planning.split_plan import (
+  Gather,
+  Sent,
+  SplitPlan,
+  SplitVariable,
+)
 from tests.estimator_mp import graph_case, parts
 
 import tensorflow as tf

@@ -7,7 +7,7 @@ import re
 
 import estimator_mp
 from estimator_mp.graph import shapes
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from tests import tiers
 from tests.estimator_mp.equality import bert
 from tests.estimator_mp.model_axis import observed_steps

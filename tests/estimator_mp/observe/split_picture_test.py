@@ -4,7 +4,7 @@ import dataclasses
 import pathlib
 
 from estimator_mp.observe import split_picture
-from estimator_mp.plan.split_plan import Sent, SplitPlan, SplitVariable
+from estimator_mp.planning.split_plan import Sent, SplitPlan, SplitVariable
 
 from absl.testing import absltest
 

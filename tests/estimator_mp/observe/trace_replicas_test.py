@@ -9,7 +9,7 @@ from estimator_mp.config.schedules import orders
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.observe import chrome_trace, gantt
 from estimator_mp.pipeline import simulation
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from tests import tiers
 from tests.estimator_mp.observe import simulated
 

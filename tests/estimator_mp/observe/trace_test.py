@@ -18,7 +18,7 @@ from estimator_mp.observe import (
   trace_reading,
 )
 from estimator_mp.pipeline import simulation
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from tests.estimator_mp.observe import simulated
 
 import numpy as np

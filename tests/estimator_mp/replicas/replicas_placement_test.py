@@ -7,7 +7,7 @@ import weakref
 import estimator_mp
 from estimator_mp.graph import traversal
 from estimator_mp.observe import verification
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from tests.estimator_mp import programs
 from tests.estimator_mp.models import catalogue, data, shapes
 

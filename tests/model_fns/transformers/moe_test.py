@@ -4,7 +4,7 @@ import functools
 
 import estimator_mp
 import model_fns
-from estimator_mp.plan import sharding_plan
+from estimator_mp.planning import sharding_plan
 from tests import tiers
 from tests.estimator_mp import programs
 from tests.model_fns.transformers import texts

@@ -4,8 +4,8 @@ import json
 from unittest import mock
 
 from estimator_mp.config import placement
-from estimator_mp.plan import batch_report, sharding_plan
-from estimator_mp.plan.batch_report import (
+from estimator_mp.planning import batch_report, sharding_plan
+from estimator_mp.planning.batch_report import (
   BatchReport,
   ExecutedOnce,
   Moved,

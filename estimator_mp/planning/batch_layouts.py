@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from estimator_mp.graph import op_types, random_ops
-from estimator_mp.plan.step_graph import StepGraph
+from estimator_mp.planning.step_graph import StepGraph
 from estimator_mp.propagate.layouts import SLICE, Partition, Shard
 from estimator_mp.propagate.propagation import Propagation, is_without_state
 from estimator_mp.sizes import polynomials

@@ -8,7 +8,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
 from estimator_mp.graph import feeds, op_types, same_ops, variables
-from estimator_mp.plan.split_plan import (
+from estimator_mp.planning.split_plan import (
   BROADCAST,
   EXCHANGE,
   GATHER,

@@ -1,7 +1,7 @@
 """What updates of mirrored variables read of slices."""
 
 from estimator_mp.graph import traversal
-from estimator_mp.plan import update_reads
+from estimator_mp.planning import update_reads
 from estimator_mp.propagate.layouts import ONCE, Partial, Partition, Shard
 
 import tensorflow as tf

@@ -17,13 +17,13 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from estimator_mp.graph import op_types, traversal
-from estimator_mp.plan.split_candidates import (
+from estimator_mp.planning.split_candidates import (
   Candidate,
   Candidates,
   Choice,
   Problem,
 )
-from estimator_mp.plan.split_costs import Cost, Costs
+from estimator_mp.planning.split_costs import Cost, Costs
 from estimator_mp.propagate.layouts import Partition, Shard, is_whole
 from estimator_mp.propagate.splits import even_sizes
 

@@ -3,7 +3,7 @@
 import estimator_mp
 from compat.private import graph_reads
 from estimator_mp.graph import op_types, traversal
-from estimator_mp.plan import stages as stages_lib
+from estimator_mp.planning import stages as stages_lib
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized

@@ -2,7 +2,7 @@
 
 import estimator_mp
 from estimator_mp import partitioner
-from estimator_mp.plan.reshards import Kind
+from estimator_mp.planning.reshards import Kind
 from estimator_mp.sizes import polynomials
 from tests.estimator_mp import graph_case, parts
 

@@ -3,7 +3,7 @@
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.pipeline.cells import Pass
 from estimator_mp.placement import costs as costs_lib
-from estimator_mp.plan import phase_costs
+from estimator_mp.planning import phase_costs
 
 import tensorflow as tf
 from absl.testing import absltest

@@ -3,8 +3,8 @@
 import estimator_mp  # noqa: F401  # It installs compat, before TensorFlow.
 from estimator_mp.collectives.buckets import Bucket
 from estimator_mp.config import sharding_options
-from estimator_mp.plan import gradient_sums
-from estimator_mp.plan.gradient_sums import GradientParts
+from estimator_mp.planning import gradient_sums
+from estimator_mp.planning.gradient_sums import GradientParts
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized

@@ -1,6 +1,6 @@
 """Who reads the gradients of all processes, and who those of its own."""
 
-from estimator_mp.plan import gradient_reads
+from estimator_mp.planning import gradient_reads
 
 import tensorflow as tf
 from absl.testing import absltest

@@ -14,8 +14,8 @@ from estimator_mp.config.split_rules import (
   rule_for,
 )
 from estimator_mp.graph import op_types, shapes, traversal
-from estimator_mp.plan.purpose import Purpose
-from estimator_mp.plan.split_plan import Gather, is_slot_name
+from estimator_mp.planning.purpose import Purpose
+from estimator_mp.planning.split_plan import Gather, is_slot_name
 from estimator_mp.propagate.splits import CyclicSplit, VariableSplit, even_sizes
 
 import tensorflow as tf

@@ -14,10 +14,10 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.placement import transfers
-from estimator_mp.plan.batch_report import BatchReport
-from estimator_mp.plan.gradient_sums import GradientSum
-from estimator_mp.plan.split_plan import SplitPlan
-from estimator_mp.plan.step_plan import StepPlan
+from estimator_mp.planning.batch_report import BatchReport
+from estimator_mp.planning.gradient_sums import GradientSum
+from estimator_mp.planning.split_plan import SplitPlan
+from estimator_mp.planning.step_plan import StepPlan
 
 import tensorflow as tf
 

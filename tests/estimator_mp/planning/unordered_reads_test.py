@@ -4,7 +4,7 @@ import functools
 
 import estimator_mp
 from estimator_mp.graph import traversal
-from estimator_mp.plan import unordered_reads
+from estimator_mp.planning import unordered_reads
 from tests.estimator_mp import parts, programs
 from tests.estimator_mp.models import data
 

@@ -2,12 +2,12 @@
 
 import random
 
-from estimator_mp.plan.model_traffic import Traffic
-from estimator_mp.plan.split_candidates import Candidates
+from estimator_mp.planning.model_traffic import Traffic
+from estimator_mp.planning.split_candidates import Candidates
 from estimator_mp.propagate.layouts import Partition, Shard
 from estimator_mp.propagate.propagation import Propagation
 from tests.estimator_mp import parts
-from tests.estimator_mp.plan import split_case
+from tests.estimator_mp.planning import split_case
 
 import tensorflow as tf
 from absl.testing import absltest

@@ -2,7 +2,7 @@
 
 import estimator_mp
 from estimator_mp.graph import colocation
-from estimator_mp.plan import stages
+from estimator_mp.planning import stages
 from tests.estimator_mp import drawn, graph_case
 
 import hypothesis

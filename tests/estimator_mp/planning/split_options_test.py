@@ -2,8 +2,8 @@
 
 from estimator_mp.config import sharding_options, split_rules
 from estimator_mp.graph import op_types
-from estimator_mp.plan import split_options
-from estimator_mp.plan.split_plan import Gather
+from estimator_mp.planning import split_options
+from estimator_mp.planning.split_plan import Gather
 from estimator_mp.propagate.splits import CyclicSplit, VariableSplit
 from tests.estimator_mp import graph_case
 

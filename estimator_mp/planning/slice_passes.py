@@ -11,7 +11,7 @@ from estimator_mp.config.schedules.schedule import Schedule
 from estimator_mp.graph import op_types
 from estimator_mp.graph.control_edges import OF_THE_GRAPH, ControlEdges
 from estimator_mp.pipeline import cells
-from estimator_mp.plan import segments
+from estimator_mp.planning import segments
 from estimator_mp.propagate.layouts import Partial, is_whole
 from estimator_mp.propagate.propagation import Propagation
 

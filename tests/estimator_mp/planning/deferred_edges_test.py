@@ -1,7 +1,7 @@
 """What slices do not wait for, and who waits in their place."""
 
 from estimator_mp.graph import traversal
-from estimator_mp.plan import deferred_edges
+from estimator_mp.planning import deferred_edges
 from tests.estimator_mp import graph_case
 
 import tensorflow as tf

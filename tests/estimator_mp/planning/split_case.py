@@ -4,8 +4,8 @@ from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
 from estimator_mp.graph import frames as frames_lib
 from estimator_mp.graph import traversal
 from estimator_mp.placement import costs as placement_costs
-from estimator_mp.plan import stages as stages_lib
-from estimator_mp.plan.split_candidates import Problem
+from estimator_mp.planning import stages as stages_lib
+from estimator_mp.planning.split_candidates import Problem
 from tests.estimator_mp import graph_case, parts
 
 import tensorflow as tf

@@ -8,15 +8,15 @@ from compat.private import graph_reads, op_registry
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.graph.control_edges import ControlEdges
-from estimator_mp.plan import batch_report, slice_passes
-from estimator_mp.plan.batch_report import (
+from estimator_mp.planning import batch_report, slice_passes
+from estimator_mp.planning.batch_report import (
   BatchReport,
   ExecutedOnce,
   Moved,
   Where,
   Why,
 )
-from estimator_mp.plan.reshards import Kind, Reshard
+from estimator_mp.planning.reshards import Kind, Reshard
 from estimator_mp.propagate.layouts import Partial, is_whole
 from estimator_mp.propagate.propagation import Propagation
 from estimator_mp.rules import all_rules

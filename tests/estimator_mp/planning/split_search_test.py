@@ -4,13 +4,13 @@ import itertools
 
 import estimator_mp
 from estimator_mp import partitioner
-from estimator_mp.plan import split_search
-from estimator_mp.plan.split_candidates import Candidates
-from estimator_mp.plan.split_costs import Costs
+from estimator_mp.planning import split_search
+from estimator_mp.planning.split_candidates import Candidates
+from estimator_mp.planning.split_costs import Costs
 from estimator_mp.propagate.layouts import Partition, Shard
 from tests.estimator_mp import parts
 from tests.estimator_mp.models import catalogue
-from tests.estimator_mp.plan import split_case
+from tests.estimator_mp.planning import split_case
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized

@@ -18,9 +18,9 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.config.schedules.schedule import Schedule
 from estimator_mp.pipeline.batched_gradients import BatchedGradient
 from estimator_mp.pipeline.cells import Pass
-from estimator_mp.plan.batch_report import BatchReport
-from estimator_mp.plan.reshards import Reshard
-from estimator_mp.plan.split_plan import SplitPlan
+from estimator_mp.planning.batch_report import BatchReport
+from estimator_mp.planning.reshards import Reshard
+from estimator_mp.planning.split_plan import SplitPlan
 from estimator_mp.propagate.layouts import Layout, Parts
 
 

@@ -6,7 +6,7 @@ import random
 import estimator_mp
 from estimator_mp import partitioner
 from estimator_mp.lower import lowering
-from estimator_mp.plan.step_plan import StepPlan
+from estimator_mp.planning.step_plan import StepPlan
 from tests.estimator_mp import parts, session_configs
 
 import numpy as np

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
 from estimator_mp.graph import op_types, variables
 from estimator_mp.graph.frames import Frames
-from estimator_mp.plan import model_traffic
-from estimator_mp.plan.split_plan import SLICE
+from estimator_mp.planning import model_traffic
+from estimator_mp.planning.split_plan import SLICE
 from estimator_mp.propagate import splits
 from estimator_mp.propagate.layouts import (
   ONCE,

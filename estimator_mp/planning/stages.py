@@ -28,8 +28,8 @@ from estimator_mp.graph import (
 )
 from estimator_mp.placement import costs, evenness, propagation, strategies
 from estimator_mp.placement.unplaced import Stages, Unplaced
-from estimator_mp.plan.purpose import TRAINING, Purpose
-from estimator_mp.plan.step_graph import StepGraph
+from estimator_mp.planning.purpose import TRAINING, Purpose
+from estimator_mp.planning.step_graph import StepGraph
 
 import tensorflow as tf
 

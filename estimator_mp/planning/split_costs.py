@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from estimator_mp.graph import op_types, shapes
 from estimator_mp.placement import costs as placement_costs
-from estimator_mp.plan.split_candidates import Candidate, Candidates
+from estimator_mp.planning.split_candidates import Candidate, Candidates
 from estimator_mp.rules import elementwise
 
 import tensorflow as tf
