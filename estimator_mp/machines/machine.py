@@ -37,6 +37,8 @@ class Device:
     memory_bandwidth: Bytes per second that it reads and writes.
     launch_seconds: The time between two ops that do nothing.
     efficiency: The part of `flops` that products of a model reach.
+    strided_bandwidth: Bytes per second of a matrix that a product reads by its
+      columns; None for `memory_bandwidth`.
     concurrent: How many of a host's devices compute at their full rate at the
       same time; None for all. Virtual CPU devices share cores.
   """
@@ -47,16 +49,36 @@ class Device:
   memory_bandwidth: float
   launch_seconds: float
   efficiency: float = 1.0
+  strided_bandwidth: float | None = None
   concurrent: float | None = None
 
-  def rate(self, dtype: str) -> float:
-    """Returns the floating-point operations per second of a dtype.
+  def seconds(
+    self,
+    flops: float,
+    num_bytes: float,
+    dtype: str = _DEFAULT_DTYPE,
+    launches: int = 1,
+    strided_bytes: float = 0.0,
+  ) -> float:
+    """Returns how long an op takes, by the roofline model.
+
+    That is the time of its operations or of its memory traffic, whichever is
+    longer (Williams et al., 2009, doi:10.1145/1498765.1498785).
 
     Args:
-      dtype: Its name; one without a rate has that of float32.
+      flops: Its floating-point operations.
+      num_bytes: The bytes that it reads and writes.
+      dtype: Its dtype; one without a rate has that of float32.
+      launches: How many ops it consists of.
+      strided_bytes: Those of the bytes that are columns of a matrix.
     """
     rate = self.flops.get(dtype) or self.flops[_DEFAULT_DTYPE]
-    return rate * self.efficiency
+    seconds = max(
+      flops / (rate * self.efficiency), num_bytes / self.memory_bandwidth
+    )
+    if self.strided_bandwidth is not None:
+      seconds += strided_bytes / self.strided_bandwidth
+    return launches * self.launch_seconds + seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,24 +130,30 @@ class Machine:
   links: tuple[Link, ...] = ()
   source: str = ""
 
-  def link(self, span: int) -> Link:
-    """Returns the link that joins consecutive devices.
+  def link(self, first: int, last: int) -> Link:
+    """Returns the link of the smallest group that has both of two devices.
 
     Args:
-      span: How many devices, of which the first and the last send each other
-        something.
+      first: The number of a device.
+      last: The number of another one.
 
     Raises:
-      ValueError: If no link joins as many.
+      ValueError: If no link joins them.
     """
     for link in self.links:
-      if span <= link.devices:
+      if first // link.devices == last // link.devices:
         return link
     most = max((x.devices for x in self.links), default=1)
     raise ValueError(
-      f"machine {self.name!r} has links between {most} device(s), but {span} "
-      "send each other something; add a [[links]] table with as many devices"
+      f"machine {self.name!r} has no link between devices {first} and {last}: "
+      f"its links join {most} device(s); add a [[links]] table with devices = "
+      f"{max(first, last) + 1} or more"
     )
+
+  @property
+  def host_size(self) -> int:
+    """The devices of a host: of the smallest group."""
+    return self.links[0].devices if self.links else 1
 
 
 def load(name: str) -> Machine:
@@ -210,7 +238,12 @@ def _check(machine: Machine) -> None:
     "device.memory_bytes": device.memory_bytes,
     "device.memory_bandwidth": device.memory_bandwidth,
     "device.efficiency": device.efficiency,
-    "device.concurrent": device.concurrent or 1.0,
+    "device.concurrent": 1.0
+    if device.concurrent is None
+    else device.concurrent,
+    "device.strided_bandwidth": (
+      1.0 if device.strided_bandwidth is None else device.strided_bandwidth
+    ),
   }
   least = {"device.launch_seconds": device.launch_seconds}
   before = 1

@@ -50,6 +50,7 @@ def simulate(
   backward: float | Sequence[float] = 1.0,
   weight: float | Sequence[float] = 0.0,
   sends: Sequence[float] = (),
+  overlaps: bool = True,
 ) -> Timeline:
   """Returns when each cell runs.
 
@@ -65,6 +66,7 @@ def simulate(
     sends: The time in which a result gets from a stage to the next one or back,
       if that is on another device: for each of the first C - 1 stages. None
       takes any if there are none.
+    overlaps: Whether a device computes while it sends.
 
   Raises:
     ValueError: If the schedule enforces no order, its cells wait for each
@@ -88,8 +90,24 @@ def simulate(
       way = sends[min(needed.stage, cell.stage)] if is_sent else 0.0
       start = max(start, ends[needed] + way)
     starts[cell] = start
-    ends[cell] = free[device] = starts[cell] + costs[cell.phase][cell.stage]
+    ends[cell] = free[device] = start + costs[cell.phase][cell.stage]
+    if not overlaps and sends:
+      free[device] += _sending(schedule, cell, sends)
   return Timeline(starts, ends, schedule.num_devices)
+
+
+def _sending(
+  schedule: schedule_lib.Schedule,
+  cell: schedule_lib.Cell,
+  sends: Sequence[float],
+) -> float:
+  """Returns how long the results of a cell are on their way."""
+  steps = {Phase.FORWARD: 1, Phase.BACKWARD: -1}
+  reader = cell.stage + steps.get(cell.phase, 0)
+  if not 0 <= reader < schedule.num_stages:
+    return 0.0
+  is_here = schedule.device_of(reader) == schedule.device_of(cell.stage)
+  return 0.0 if is_here else sends[min(cell.stage, reader)]
 
 
 def _costs_of_phases(

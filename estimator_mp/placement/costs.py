@@ -13,19 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from compat.private import graph_reads, op_registry
 from estimator_mp.graph import op_types, shapes, traversal, variables
 from estimator_mp.graph.calls import functions
+from estimator_mp.machines.machine import Device, Link, Machine
+from estimator_mp.placement.rounds import Rounds, ops_of_round
 
 import tensorflow as tf
 
-# The assumed number of rounds of a loop, if the graph does not have it.
-NOMINAL_STEPS = 32
-
-# A device that computes 10 TFLOP/s, reads memory at 500 GB/s and receives from
-# others at 10 GB/s: near a GPU with its PCIe link. Only the ratios matter.
-_FLOPS_PER_SECOND = 10e12
-_MEMORY_BYTES_PER_SECOND = 500e9
-_LINK_BYTES_PER_SECOND = 10e9
-_SECONDS_PER_TRANSFER = 10e-6
-_SECONDS_PER_OP = 2e-6
+# Near a GPU with its PCIe link. Where nothing else is said, only ratios matter.
+NOMINAL = Machine(
+  "nominal",
+  Device("GPU", {"float32": 10e12}, 16e9, 500e9, 2e-6),
+  (Link("host", 4096, 10e9, 10e-6),),
+)
 # The attributes of an op's place, and of its shapes when it was made.
 _ANNOTATIONS = ("_class", "_output_shapes")
 # A gradient takes a product for the op's input and one for its weights.
@@ -36,16 +34,18 @@ _UPDATE_TOUCHES = 7
 
 @dataclasses.dataclass(frozen=True)
 class OpCost:
-  """The cost of one op in a forward pass of a nominal batch.
+  """The cost of one op for a nominal batch.
 
   Attributes:
     flops: Floating-point operations.
+    touched_bytes: The bytes that it reads and writes.
     output_bytes: The bytes of all its outputs.
     seconds: The time of computing, or of reading and writing memory.
     step_seconds: The same in a training step, with its gradients.
   """
 
   flops: int
+  touched_bytes: int
   output_bytes: int
   seconds: float
   step_seconds: float
@@ -57,7 +57,7 @@ def transfer_seconds(num_bytes: float) -> float:
   Args:
     num_bytes: Its bytes.
   """
-  return _SECONDS_PER_TRANSFER + num_bytes / _LINK_BYTES_PER_SECOND
+  return NOMINAL.links[0].seconds(num_bytes)
 
 
 def sending_seconds(num_bytes: float) -> float:
@@ -66,7 +66,7 @@ def sending_seconds(num_bytes: float) -> float:
   Args:
     num_bytes: The bytes.
   """
-  return num_bytes / _LINK_BYTES_PER_SECOND
+  return num_bytes / NOMINAL.links[0].bandwidth
 
 
 def update_seconds(
@@ -84,7 +84,7 @@ def update_seconds(
   """
   if measured_seconds is not None:
     return sum(measured_seconds.get(op.name, 0.0) for op in variables)
-  return _UPDATE_TOUCHES * gradient_bytes / _MEMORY_BYTES_PER_SECOND
+  return _UPDATE_TOUCHES * gradient_bytes / NOMINAL.device.memory_bandwidth
 
 
 def seconds_with_gradients(
@@ -124,13 +124,15 @@ def _owner(op: tf.Operation) -> tf.Operation:
 def op_costs(
   ops: Sequence[tf.Operation],
   measured_seconds: Mapping[str, float] | None = None,
+  device: Device = NOMINAL.device,
 ) -> dict[tf.Operation, OpCost]:
   """Returns the costs of ops of one graph.
 
   Args:
-    ops: Forward ops.
+    ops: The ops.
     measured_seconds: Those of `seconds_with_gradients`, in the place of an
       estimate; an op that was not seen took none.
+    device: What executes them.
 
   Returns:
     Their costs, by op.
@@ -147,8 +149,10 @@ def op_costs(
     # the model. Sizes are then estimated from the graph's own shapes.
     graph = _graph_of(ops)
   costs = {}
+  rounds = Rounds(_graph_of(ops))
   for op in ops:
-    cost = _cost(graph.get_operation_by_name(op.name), op)
+    twin = graph.get_operation_by_name(op.name)
+    cost = _cost(twin, op, device, rounds.of(op))
     if measured_seconds is not None:
       seconds = measured_seconds.get(op.name, 0.0)
       cost = dataclasses.replace(cost, seconds=seconds, step_seconds=seconds)
@@ -204,25 +208,42 @@ def _is_source(op: tf.Operation) -> bool:
   return is_read and not all(t.shape.is_fully_defined() for t in op.outputs)
 
 
-def _cost(twin: tf.Operation, op: tf.Operation) -> OpCost:
+def _cost(
+  twin: tf.Operation, op: tf.Operation, device: Device, rounds: int
+) -> OpCost:
   """Returns the cost of an op, from its twin with known shapes."""
   output_bytes = sum(map(shapes.tensor_bytes, twin.outputs))
   if op.type in op_types.VIEWS or op.type == "Shape":
-    return OpCost(0, output_bytes, 0.0, 0.0)
-  touched = output_bytes + sum(
-    shapes.tensor_bytes(tensor)
-    for tensor in twin.inputs
-    if tensor.dtype != tf.resource
-  )
+    return OpCost(0, 0, output_bytes, 0.0, 0.0)
+  values = [x for x in twin.inputs if x.dtype != tf.resource]
+  touched = output_bytes + sum(map(shapes.tensor_bytes, values))
+  if op_types.is_write(op):
+    # It reads and writes all of each variable, or the rows that it gets.
+    written = [
+      shapes.variable_bytes(x)
+      for x in variables.written_variables(op)
+      if op_types.is_variable(x)
+    ]
+    rows = max(map(shapes.tensor_bytes, values), default=0)
+    touched += 2 * sum(min(x, rows) if rows else x for x in written)
   flops = op_registry.registered_flops(twin)
   if flops is None:
     flops = _estimated_flops(twin, op)
-  if graph_reads.outermost_loop(op) is not None:
-    flops, touched = flops * NOMINAL_STEPS, touched * NOMINAL_STEPS
-  seconds = _SECONDS_PER_OP + max(
-    flops / _FLOPS_PER_SECOND, touched / _MEMORY_BYTES_PER_SECOND
+  dtype = next((x.dtype.name for x in (*twin.outputs, *values)), "float32")
+  launches = 1
+  if op.type in op_types.FUNCTIONAL_LOOPS:
+    launches = ops_of_round(op)
+  strided = shapes.tensor_bytes(twin.inputs[1]) if _is_strided(op) else 0
+  seconds = rounds * device.seconds(flops, touched, dtype, launches, strided)
+  return OpCost(
+    rounds * flops, rounds * touched, output_bytes, seconds, _PASSES * seconds
   )
-  return OpCost(flops, output_bytes, seconds, _PASSES * seconds)
+
+
+def _is_strided(op: tf.Operation) -> bool:
+  """Whether a product reads its second factor column by column."""
+  names = {"MatMul": "transpose_b", "BatchMatMulV2": "adj_y"}
+  return op.type in names and bool(op.get_attr(names[op.type]))
 
 
 def _estimated_flops(twin: tf.Operation, op: tf.Operation) -> int:
@@ -230,9 +251,9 @@ def _estimated_flops(twin: tf.Operation, op: tf.Operation) -> int:
   if twin.type == "Einsum":
     return _einsum_flops(twin)
   if twin.type in op_types.FUNCTIONAL_LOOPS:
-    # Each step multiplies a batch with the weights that the loop captures.
+    # Each round multiplies a batch with the weights that the loop captures.
     weights = sum(map(_variable_elements, op.inputs))
-    return 2 * weights * shapes.NOMINAL_BATCH * NOMINAL_STEPS
+    return 2 * weights * shapes.NOMINAL_BATCH
   return sum(shapes.num_elements(tensor.shape) for tensor in twin.outputs)
 
 

@@ -5,7 +5,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from estimator_mp.graph import op_types, shapes
-from estimator_mp.placement import costs as placement_costs
+from estimator_mp.placement import rounds
 from estimator_mp.planning.split_candidates import Candidate, Candidates
 from estimator_mp.rules import elementwise
 
@@ -167,7 +167,7 @@ class Costs:
     """
     if op.type in op_types.FUNCTIONAL_LOOPS:
       count = tf.TensorShape(variable.get_attr("shape")).num_elements()
-      return float(count * shapes.NOMINAL_BATCH * placement_costs.NOMINAL_STEPS)
+      return float(count * shapes.NOMINAL_BATCH * rounds.NOMINAL)
     if not op.type.startswith(op_types.LARGE_WORK):
       return 0.0
     tensors = (*op.inputs[:2], *op.outputs[:1])

@@ -1,0 +1,315 @@
+"""A simulated training step: its time, and what each device holds and sends.
+
+    work of stages    seconds of forward, backward and weights of a slice
+    schedule       -> when each cell runs (`pipeline.simulation`)
+    sums, updates  -> when each device has its new weights
+
+Replicas are alike, so one of them is simulated, and its links are shared by as
+many as send at the same time.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+
+from estimator_mp import amounts
+from estimator_mp.config.schedules.schedule import Phase, Schedule
+from estimator_mp.machines.machine import Machine
+from estimator_mp.pipeline import recomputation, simulation
+from estimator_mp.simulator import sums
+
+
+@dataclasses.dataclass(frozen=True)
+class StageWork:
+  """The work of a stage on the busiest of its devices.
+
+  Attributes:
+    forward: Seconds of the forward pass of one slice.
+    backward: Seconds of the backward pass that earlier stages wait for.
+    weight: Seconds of the gradients of weights.
+    update: Seconds of updates of all variables.
+    sent_bytes: What a slice sends to the next stage, and its gradient back.
+    kept_bytes: Activations of a slice that the backward pass reads.
+    input_bytes: Those of them that come from other stages.
+    weight_bytes: Variables that are trained, and others of the model.
+    slot_bytes: Variables of the optimizer.
+    gradient_bytes: Gradients that are summed over replicas.
+    flops: Floating-point operations of a slice, in all phases.
+    model_bytes: What a slice sends over the model axis.
+  """
+
+  forward: float
+  backward: float
+  weight: float = 0.0
+  update: float = 0.0
+  sent_bytes: float = 0.0
+  kept_bytes: float = 0.0
+  input_bytes: float = 0.0
+  weight_bytes: float = 0.0
+  slot_bytes: float = 0.0
+  gradient_bytes: float = 0.0
+  flops: float = 0.0
+  model_bytes: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+  """A training step.
+
+  Attributes:
+    stages: The work of each stage.
+    schedule: The order of a replica's slices.
+    machine: What the mesh is made of.
+    axes: The sizes of the axes of the mesh; the last one varies fastest.
+    recompute: As in `ShardingConfig`.
+    aggregation: As in `ShardingConfig`.
+    shards_slots: Whether each replica has a share of the slots, as ZeRO-1 does.
+    num_buckets: How many sums of gradients there are, which begin as soon as
+      the backward pass has made them.
+  """
+
+  stages: Sequence[StageWork]
+  schedule: Schedule
+  machine: Machine
+  axes: Mapping[str, int]
+  recompute: str = "never"
+  aggregation: str = "auto"
+  shards_slots: bool = False
+  num_buckets: int = 8
+
+  def size(self, axis: str) -> int:
+    """Returns the size of an axis."""
+    return self.axes.get(axis, 1)
+
+  def stride(self, axis: str) -> int:
+    """Returns how far neighbours on an axis are apart, in devices."""
+    stride = 1
+    for name, size in reversed([*self.axes.items()]):
+      if name == axis:
+        break
+      stride *= size
+    return stride
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceStep:
+  """A device of the first replica in a step.
+
+  Attributes:
+    stages: Its stages.
+    compute_seconds: How long it runs cells.
+    sum_seconds: How long it waits for sums of gradients after its cells.
+    update_seconds: How long it updates variables.
+    end_seconds: When it has done all of that.
+    flops: Its floating-point operations.
+    weight_bytes: Its variables, slots among them.
+    live_bytes: The most that it holds besides: activations and gradients.
+    sent_bytes: What it sends, by the level of the link.
+  """
+
+  stages: tuple[int, ...]
+  compute_seconds: float
+  sum_seconds: float
+  update_seconds: float
+  end_seconds: float
+  flops: float
+  weight_bytes: float
+  live_bytes: float
+  sent_bytes: Mapping[str, float]
+
+  @property
+  def memory_bytes(self) -> float:
+    """The most bytes that it holds."""
+    return self.weight_bytes + self.live_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class SimulatedStep:
+  """The result of a simulation.
+
+  Attributes:
+    devices: The devices of one replica, without those of a model axis.
+    timeline: When each cell runs.
+    shared_seconds: How long the cores of a host take for all of its devices.
+  """
+
+  devices: tuple[DeviceStep, ...]
+  timeline: simulation.Timeline
+  shared_seconds: float
+
+  @functools.cached_property
+  def seconds(self) -> float:
+    """The time of a step."""
+    return max(self.shared_seconds, *(x.end_seconds for x in self.devices))
+
+  @property
+  def bound_seconds(self) -> float:
+    """The time of the busiest device if it never waited."""
+    return max(x.compute_seconds + x.update_seconds for x in self.devices)
+
+  @property
+  def memory_bytes(self) -> float:
+    """The most bytes that a device holds."""
+    return max(x.memory_bytes for x in self.devices)
+
+  @property
+  def bubble(self) -> float:
+    """The part of its pipeline's time in which a device is idle."""
+    return self.timeline.bubble
+
+  @property
+  def bound_by(self) -> str:
+    """What takes the most time."""
+    last = max(self.devices, key=lambda x: x.end_seconds)
+    if self.shared_seconds > last.end_seconds:
+      return "the cores that devices share"
+    parts = {
+      "computation": last.compute_seconds,
+      "the bubble of the pipeline": (
+        last.end_seconds
+        - last.compute_seconds
+        - last.sum_seconds
+        - last.update_seconds
+      ),
+      "sums of gradients": last.sum_seconds,
+      "updates": last.update_seconds,
+    }
+    return max(parts, key=lambda x: parts[x])
+
+  def summary(self) -> str:
+    """Returns a line for people."""
+    return (
+      f"{_time(self.seconds)} a step, bound by {self.bound_by} (the busiest "
+      f"device works {_time(self.bound_seconds)}); bubble {self.bubble:.0%}; "
+      f"at most {amounts.amount(round(self.memory_bytes), 'B')} on a device"
+    )
+
+
+def _time(seconds: float) -> str:
+  return f"{1e3 * seconds:.3g} ms"
+
+
+def simulate(step: Step) -> SimulatedStep:
+  """Returns the time of a step, and what its devices hold and send.
+
+  Args:
+    step: The step.
+
+  Raises:
+    ValueError: If the schedule enforces no order, or the machine has no link
+      between two devices that send each other something.
+  """
+  schedule, machine = step.schedule, step.machine
+  again = recomputation.make_policy(step.recompute, schedule).stages
+  stages = [
+    dataclasses.replace(x, backward=x.backward + x.forward) if i in again else x
+    for i, x in enumerate(step.stages)
+  ]
+  places = [step.stride("stage") * x for x in schedule.devices_of_stages]
+  links = [
+    machine.link(*sorted(pair))
+    if machine.links and pair[0] != pair[1]
+    else None
+    for pair in itertools.pairwise(places)
+  ]
+  beside = min(step.stride("stage"), machine.host_size)
+  timeline = simulation.simulate(
+    schedule,
+    [x.forward for x in stages],
+    [x.backward for x in stages],
+    [x.weight for x in stages],
+    [
+      link.seconds(x.sent_bytes, beside) if link else 0.0
+      for link, x in zip(links, stages, strict=False)
+    ],
+    all(link.overlaps for link in links if link),
+  )
+  kept = [
+    (x.input_bytes, x.kept_bytes) if i in again else (x.kept_bytes, 0.0)
+    for i, x in enumerate(stages)
+  ]
+  devices = tuple(
+    _device(step, device, stages, links, timeline, kept)
+    for device in range(schedule.num_devices)
+  )
+  concurrent = machine.device.concurrent
+  shared = 0.0
+  if concurrent is not None:
+    num_devices = step.size("data") * step.size("model") * len(devices)
+    hosts = max(1, num_devices // machine.host_size)
+    busy = sum(x.compute_seconds + x.update_seconds for x in devices)
+    shared = busy * num_devices / len(devices) / hosts / concurrent
+  return SimulatedStep(devices, timeline, shared)
+
+
+def _device(
+  step: Step,
+  device: int,
+  stages: Sequence[StageWork],
+  links: Sequence[object],
+  timeline: simulation.Timeline,
+  kept: Sequence[tuple[float, float]],
+) -> DeviceStep:
+  """Returns what a device does in a step."""
+  schedule, machine = step.schedule, step.machine
+  row = schedule.rows[device]
+  own = [i for i, x in enumerate(schedule.devices_of_stages) if x == device]
+  here = [stages[i] for i in own]
+  replicas = step.size("data")
+  place = device * step.stride("stage")
+  group = [place + i * step.stride("data") for i in range(replicas)]
+  gradients = sum(x.gradient_bytes for x in here)
+  beside = min(step.stride("data"), machine.host_size)
+  summing = sums.seconds(step.aggregation, gradients, group, machine, beside)
+  share = replicas if step.shards_slots else 1
+  update = sum(x.update for x in here) / share
+  end, last = timeline.ends[row[-1]], timeline.starts[row[-1]]
+  # The last sum begins when all gradients are there, the others before.
+  summed = max(
+    end + summing / step.num_buckets,
+    last + summing,
+  )
+  if summing and not machine.link(group[0], group[-1]).overlaps:
+    summed = end + summing
+  sent: dict[str, float] = {}
+  for i, link in enumerate(links):
+    if link is not None:
+      count = (i in own) + (i + 1 in own)
+      num_bytes = count * schedule.num_micro_batches * stages[i].sent_bytes
+      level = str(getattr(link, "level", ""))
+      sent[level] = sent.get(level, 0.0) + num_bytes
+  if replicas > 1:
+    level = machine.link(group[0], group[-1]).level
+    sent[level] = (
+      sent.get(level, 0.0) + 2 * gradients * (replicas - 1) / replicas
+    )
+  if step.size("model") > 1 and (over := sum(x.model_bytes for x in here)):
+    level = machine.link(place, place + step.size("model") - 1).level
+    sent[level] = sent.get(level, 0.0) + over * schedule.num_micro_batches
+  return DeviceStep(
+    tuple(own),
+    sum(timeline.ends[x] - timeline.starts[x] for x in row),
+    summed - end if summing else 0.0,
+    update,
+    (summed if summing else end) + update,
+    sum(x.flops for x in here) * schedule.num_micro_batches,
+    sum(x.weight_bytes + x.slot_bytes / share for x in here),
+    gradients + _held(schedule, device, kept),
+    {level: num_bytes for level, num_bytes in sent.items() if num_bytes},
+  )
+
+
+def _held(
+  schedule: Schedule, device: int, kept: Sequence[tuple[float, float]]
+) -> float:
+  """Returns the most bytes of activations that a device holds."""
+  held = most = 0.0
+  for cell in schedule.rows[device]:
+    of_slice, again = kept[cell.stage]
+    if cell.phase is Phase.FORWARD:
+      held += of_slice
+    most = max(most, held + again)
+    if cell.phase is schedule.phases[-1]:
+      held -= of_slice
+  return most
