@@ -77,17 +77,6 @@ def _fetches(
   return {name: getattr(spec, name) for name in names if hasattr(spec, name)}
 
 
-def _exported(spec: tf.estimator.EstimatorSpec) -> list[tf.Tensor]:
-  """Returns the tensors that signatures name."""
-  tensors: dict[str, tf.Tensor] = {}
-
-  def enter(tensor: tf.Tensor) -> tf.Tensor:
-    return tensors.setdefault(tensor.name, tensor)
-
-  outputs.with_wholes(spec, enter)
-  return list(tensors.values())
-
-
 class Driver:
   """Partitions the graph of one call of a model_fn.
 
@@ -184,39 +173,11 @@ class Driver:
     Raises:
       ValueError: If the model cannot be sharded as the configuration says.
     """
-    given = set(self._graph.get_operations())
-    requests: list[gradient_reads.Request] = []
-    with contextlib.ExitStack() as stack:
-      stack.enter_context(mesh_lib.current_mesh(self._mesh))
-      if self._processes is not None:
-        recording = gradient_reads.heard(self._graph)
-        requests = stack.enter_context(recording)
-      spec = build()
-    marks = process_sums.mark(gradient_reads.find(self._graph, requests))
-    graph_checks.check_spec(spec)
-    ops = self._graph.get_operations()
-    self._servers.complete_devices(ops)
-    if self._purpose.trains:
-      graph_checks.check_gradients(any(map(graph_reads.is_of_gradient, ops)))
-    graph_checks.check_no_tpu_ops(ops)
+    spec, planned = self.partition(build)
     fetches = _fetches(spec, self._purpose)
     flat = tf.nest.flatten(fetches, expand_composites=True)
     places = [i for i, x in enumerate(flat) if _is_fetched(x)]
-    results = [None if self._purpose.trains else spec.predictions, spec.loss]
-    purpose = dataclasses.replace(
-      self._purpose,
-      results=tuple(filter(tf.is_tensor, tf.nest.flatten(results))),
-    )
-    exported = _exported(spec) if self._purpose.mode == PREDICT else []
-    planned = partitioner.Partitioner(
-      self._inputs,
-      [*(flat[i] for i in places), *exported],
-      self._config,
-      self._mesh,
-      purpose,
-      given,
-      marks,
-    )
+    exported = self._exported(spec)
     self._servers.place_variables(self._graph.get_operations())
     lowered = planned.lower()
     for i, fetch in zip(places, lowered.fetches, strict=False):
@@ -251,6 +212,65 @@ class Driver:
     plan = self._plan(spec, planned, lowered)
     sharding_plan.record_plan(self._graph, plan)
     return spec, plan
+
+  def partition(
+    self, build: Callable[[], tf.estimator.EstimatorSpec]
+  ) -> tuple[tf.estimator.EstimatorSpec, partitioner.Partitioner]:
+    """Builds the model and plans it, but makes no slices.
+
+    Args:
+      build: Calls model_fn.
+
+    Returns:
+      The plain EstimatorSpec, and the plan.
+
+    Raises:
+      ValueError: As `shard`.
+    """
+    given = set(self._graph.get_operations())
+    requests: list[gradient_reads.Request] = []
+    with contextlib.ExitStack() as stack:
+      stack.enter_context(mesh_lib.current_mesh(self._mesh))
+      if self._processes is not None:
+        recording = gradient_reads.heard(self._graph)
+        requests = stack.enter_context(recording)
+      spec = build()
+    marks = process_sums.mark(gradient_reads.find(self._graph, requests))
+    graph_checks.check_spec(spec)
+    ops = self._graph.get_operations()
+    self._servers.complete_devices(ops)
+    if self._purpose.trains:
+      graph_checks.check_gradients(any(map(graph_reads.is_of_gradient, ops)))
+    graph_checks.check_no_tpu_ops(ops)
+    fetches = _fetches(spec, self._purpose)
+    flat = tf.nest.flatten(fetches, expand_composites=True)
+    results = [None if self._purpose.trains else spec.predictions, spec.loss]
+    purpose = dataclasses.replace(
+      self._purpose,
+      results=tuple(filter(tf.is_tensor, tf.nest.flatten(results))),
+    )
+    planned = partitioner.Partitioner(
+      self._inputs,
+      [*filter(_is_fetched, flat), *self._exported(spec)],
+      self._config,
+      self._mesh,
+      purpose,
+      given,
+      marks,
+    )
+    return spec, planned
+
+  def _exported(self, spec: tf.estimator.EstimatorSpec) -> list[tf.Tensor]:
+    """Returns the tensors that signatures name, if it is for predictions."""
+    if self._purpose.mode != PREDICT:
+      return []
+    tensors: dict[str, tf.Tensor] = {}
+
+    def enter(tensor: tf.Tensor) -> tf.Tensor:
+      return tensors.setdefault(tensor.name, tensor)
+
+    outputs.with_wholes(spec, enter)
+    return list(tensors.values())
 
   def _plan(
     self,

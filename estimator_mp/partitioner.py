@@ -179,6 +179,24 @@ class Partitioner:
     """Whether the batch is in slices."""
     return self._slices[-1].stop > 1
 
+  @property
+  def backward(self) -> Collection[tf.Operation]:
+    """The ops that come after the forward pass."""
+    return self._provenance.backward
+
+  def stages_on(
+    self, config: sharding_config.ShardingConfig, mesh: mesh_lib.Mesh
+  ) -> dict[tf.Operation, int]:
+    """Returns the stages that ops would have by another configuration.
+
+    Args:
+      config: The configuration.
+      mesh: Its mesh.
+    """
+    return stages_lib.plan_stages(
+      self.step.of_model(), self.backward, config, mesh, self._purpose
+    )
+
   def lower(self) -> Lowering:
     """Makes the slices, and orders them."""
     lookups = self.model_axis.lookups if self.model_axis else None

@@ -142,16 +142,10 @@ def op_costs(
   """
   if measured_seconds is not None:
     _check_measured(ops, measured_seconds)
-  try:
-    graph = _with_nominal_batch(ops)
-  except ValueError:
-    # Some dimension is unknown, but not free: the nominal batch contradicts
-    # the model. Sizes are then estimated from the graph's own shapes.
-    graph = _graph_of(ops)
+  twins = _twins(ops)
   costs = {}
   rounds = Rounds(_graph_of(ops))
-  for op in ops:
-    twin = graph.get_operation_by_name(op.name)
+  for op, twin in twins.items():
     cost = _cost(twin, op, device, rounds.of(op))
     if measured_seconds is not None:
       seconds = measured_seconds.get(op.name, 0.0)
@@ -184,15 +178,8 @@ def nominal_bytes(ops: Sequence[tf.Operation]) -> dict[str, int]:
   Returns:
     The bytes of their outputs, by the tensors' names.
   """
-  computed = [op for op in ops if not _is_source(op)]
-  try:
-    graph = _with_nominal_batch(computed)
-  except ValueError:  # As in `op_costs`.
-    graph = _graph_of(ops)
   sizes = {}
-  for op in ops:
-    is_twin = not _is_source(op)
-    twin = graph.get_operation_by_name(op.name) if is_twin else op
+  for op, twin in _twins(ops).items():
     for tensor, other in zip(op.outputs, twin.outputs, strict=True):
       shape = tensor.shape
       if shape.is_compatible_with(other.shape):
@@ -200,6 +187,22 @@ def nominal_bytes(ops: Sequence[tf.Operation]) -> dict[str, int]:
       elements = max(shapes.num_elements(shape), 1)
       sizes[tensor.name] = elements * (tensor.dtype.size or 8)
   return sizes
+
+
+def _twins(ops: Sequence[tf.Operation]) -> dict[tf.Operation, tf.Operation]:
+  """Returns ops of known shapes for a nominal batch, by those of a graph."""
+  computed = [op for op in ops if not _is_source(op)]
+  try:
+    graph = _with_nominal_batch(computed)
+  except ValueError:
+    # Some dimension is unknown, but not free: the nominal batch contradicts
+    # the model. Sizes are then estimated from the graph's own shapes.
+    graph = _graph_of(ops)
+  inside = set(computed)
+  return {
+    op: graph.get_operation_by_name(op.name) if op in inside else op
+    for op in ops
+  }
 
 
 def _is_source(op: tf.Operation) -> bool:

@@ -7,7 +7,7 @@ element for each round; the length of the list is that of the loop.
 from collections.abc import Iterable
 
 from compat.private import graph_reads
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, shapes
 from estimator_mp.graph.calls import functions
 from estimator_mp.graph.frames import Frame, Frames
 
@@ -70,6 +70,6 @@ def _longest(tensors: Iterable[tf.Tensor]) -> int:
       length = shape[0] if shape.rank else None
     elif op.type in ("TensorListReserve", "TensorArrayV3"):
       index = int(op.type == "TensorListReserve")
-      length = tf.get_static_value(op.inputs[index])
+      length = shapes.constant(op.inputs[index])
     lengths.append(int(length or 0))
   return max(lengths) or NOMINAL

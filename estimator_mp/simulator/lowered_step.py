@@ -110,9 +110,8 @@ class _Reading:
       timeline: When cells run.
     """
     pipeline = self._plan.pipeline
-    cells = (
-      {} if pipeline is None else dict(collections.ChainMap(*pipeline.cells))
-    )
+    of_replicas = () if pipeline is None else pipeline.cells
+    cells = {op: cell for x in of_replicas for op, cell in x.items()}
     keys: dict[tf.Operation, tuple[float, int]] = {}
     for number, op in enumerate(self._ops):
       before = [keys[x] for x in traversal.sources(op) if x in keys]
@@ -153,18 +152,14 @@ class _Reading:
     """Returns the work of a stage."""
     count = self._schedule.num_micro_batches
     here = {op for op, (place, _) in self._passes.items() if place == stage}
-    busy: dict[Phase | None, collections.Counter[str]] = {
-      phase: collections.Counter() for phase in (*Phase, None)
-    }
+    busy = collections.defaultdict[_Place, float](float)
     for op in here:
-      _, phase = self._passes[op]
       if not op.name.startswith(_SUMS):
-        busy[phase][str(devices_lib.full_device(op.device))] += self._seconds[
-          op
-        ]
+        busy[op.device, self._passes[op][1]] += self._seconds[op]
+    most = dict.fromkeys((*Phase, None), 0.0)
+    for (_, phase), seconds in busy.items():
+      most[phase] = max(most[phase], seconds)
     model_bytes, sending = self._sent_over_model_axis(here)
-    most = {phase: max(x.values(), default=0.0) for phase, x in busy.items()}
-    kept, inputs = self._kept(here)
     weight, slots = self._variable_bytes(stage)
     return StageWork(
       most[Phase.FORWARD] / count + sending[Phase.FORWARD],
@@ -172,11 +167,9 @@ class _Reading:
       most[Phase.WEIGHT] / count,
       most[None],
       self._sent_to_next(stage) / count,
-      kept / count,
-      inputs / count,
-      weight,
-      slots,
-      sum(
+      weight_bytes=weight,
+      slot_bytes=slots,
+      gradient_bytes=sum(
         x.num_bytes or 0
         for of_round in self._plan.gradient_sums
         for x in of_round
@@ -187,7 +180,7 @@ class _Reading:
 
   def _sent_to_next(self, stage: int) -> float:
     """Returns the bytes of tensors of forward passes that leave a stage."""
-    total = 0
+    total = 0.0
     for op, (source, phase) in self._passes.items():
       if phase is Phase.FORWARD and source <= stage:
         for tensor in op.outputs:
@@ -224,35 +217,6 @@ class _Reading:
       )
     return total / size, seconds
 
-  def _kept(self, ops: set[tf.Operation]) -> tuple[float, float]:
-    """Returns the bytes of activations that a device keeps, and of inputs."""
-    kept: collections.Counter[str] = collections.Counter()
-    inputs: dict[str, int] = {}
-    for op in ops:
-      _, phase = self._passes[op]
-      if phase is not Phase.FORWARD:
-        for tensor in op.inputs:
-          maker = self._passes.get(tensor.op)
-          if (
-            maker is not None
-            and maker[1] is Phase.FORWARD
-            and tensor.op.type not in op_types.LASTING
-          ):
-            source = _buffer(tensor)
-            inputs[f"{op.device} {source.name}"] = shapes.tensor_bytes(source)
-    for name, num_bytes in inputs.items():
-      kept[name.partition(" ")[0]] += num_bytes
-    received = sum(
-      shapes.tensor_bytes(x)
-      for x in {
-        x.name: x
-        for op in ops
-        for x in op.inputs
-        if x.op in self._passes and x.op not in ops and x.dtype != tf.resource
-      }.values()
-    )
-    return max(kept.values(), default=0), received
-
   def _variable_bytes(self, stage: int) -> tuple[float, float]:
     """Returns the bytes of the fullest device: weights, and slots."""
     trained = {x.op.name for x in tf.compat.v1.trainable_variables()}
@@ -264,13 +228,6 @@ class _Reading:
         amounts[op.name not in trained] += shapes.variable_bytes(op)
     weight, slots = max(held.values(), key=sum, default=[0, 0])
     return weight, slots
-
-
-def _buffer(tensor: tf.Tensor) -> tf.Tensor:
-  """Returns the tensor in whose memory one is."""
-  while tensor.op.type in op_types.VIEWS and tensor.op.inputs:
-    tensor = tensor.op.inputs[0]
-  return tensor
 
 
 def seconds_of_ops(

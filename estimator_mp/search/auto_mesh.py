@@ -1,0 +1,142 @@
+"""The best mesh for a model_fn: its work, read off graphs that nobody runs.
+
+The plain graph gives the work of all cuts; one more, split over two devices,
+that of the model axis. Both are thrown away.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from estimator_mp import driver
+from estimator_mp.config.sharding_config import ShardingConfig
+from estimator_mp.config.split_rules import SplitError
+from estimator_mp.graph import shapes
+from estimator_mp.machines.machine import Machine
+from estimator_mp.search import ranking
+from estimator_mp.simulator.step import StageWork
+from estimator_mp.simulator.workload import Cut, Workload
+
+import tensorflow as tf
+
+# The model axis for which a graph is split; others follow from it.
+_PARTS = 2
+
+# Calls model_fn on placeholders of the default graph; returns its arguments,
+# and what calls it with others in their place.
+Arguments = Callable[[], Mapping[str, Any]]
+Build = Callable[[Mapping[str, Any]], tf.estimator.EstimatorSpec]
+
+
+class Model:
+  """A model_fn, as far as the search asks."""
+
+  def __init__(
+    self,
+    build: Build,
+    arguments: Arguments,
+    config: ShardingConfig,
+    machine: Machine,
+  ):
+    """Reads the graphs.
+
+    Args:
+      build: Calls model_fn with its arguments.
+      arguments: Makes the arguments in the default graph; the batch is open.
+      config: Options that all meshes have; its own mesh is of one device.
+      machine: The machine.
+    """
+    self._build = build
+    self._arguments = arguments
+    self._config = config
+    self._machine = machine
+    self._graph = tf.Graph()
+    self._planned, self._plain = self._read(1)
+
+  def _read(self, parts: int) -> Any:
+    """Returns the plan of a graph on a model axis, and its work."""
+    mesh = "stage:1" if parts == 1 else f"model:{parts}"
+    config = self._on(mesh, parts)
+    graph = self._graph if parts == 1 else tf.Graph()
+    with graph.as_default():
+      tf.compat.v1.train.create_global_step()
+      sharder = driver.Driver(
+        config, config.create_mesh(), tf.estimator.ModeKeys.TRAIN
+      )
+      arguments = self._arguments()
+      inputs = sharder.inputs(arguments)
+      with sharder.variables():
+        _, planned = sharder.partition(lambda: self._build(inputs))
+      positions = planned.plan.positions
+      return planned, Workload(planned.step, self._machine, positions, parts)
+
+  def _on(self, mesh: str, size: int) -> ShardingConfig:
+    """Returns the configuration on a mesh of devices that need not exist."""
+    devices = tuple(f"/cpu:{i}" for i in range(size))
+    return dataclasses.replace(self._config, mesh=mesh, devices=devices)
+
+  @functools.cached_property
+  def _in_parts(self) -> Workload | None:
+    """The work of the model on a model axis; None if it cannot be split."""
+    try:
+      planned, workload = self._read(_PARTS)
+    except SplitError:
+      return None
+    has_parts = planned.plan.splits and planned.plan.splits.variables
+    return workload if has_parts else None
+
+  @functools.cache  # noqa: B019  It lives as long as the search.
+  def _cut(self, num_stages: int) -> Cut | None:
+    """Returns the cut into stages; None if there are too few layers."""
+    config = self._on(f"stage:{num_stages}", num_stages)
+    with self._graph.as_default():
+      try:
+        stages = self._planned.stages_on(config, config.create_mesh())
+      except ValueError:
+        return None
+      return Cut.of(
+        self._planned.step, self._planned.backward, stages, num_stages
+      )
+
+  def work(
+    self, num_stages: int, fraction: float, num_parts: int
+  ) -> Sequence[StageWork] | None:
+    """Returns the work of stages; see `ranking.WorkOf`.
+
+    Args:
+      num_stages: How many stages.
+      fraction: The part of a nominal batch that a slice has.
+      num_parts: The size of the model axis.
+    """
+    cut = self._cut(num_stages)
+    workload = self._plain if num_parts == 1 else self._in_parts
+    if cut is None or workload is None:
+      return None
+    return workload.work(cut, fraction, num_parts)
+
+  def rank(self, batch_size: int, num_devices: int) -> ranking.Ranking:
+    """Returns the fastest configurations.
+
+    Args:
+      batch_size: The examples of a batch.
+      num_devices: How many devices there are.
+
+    Raises:
+      ValueError: If none fits the memory of a device.
+    """
+    nominal = batch_size / shapes.NOMINAL_BATCH
+
+    @functools.cache
+    def work_of(
+      num_stages: int, fraction: float, num_parts: int
+    ) -> Sequence[StageWork] | None:
+      return self.work(num_stages, nominal * fraction, num_parts)
+
+    return ranking.rank(
+      work_of,
+      batch_size,
+      num_devices,
+      self._machine,
+      self._config.memory_limit,
+    )

@@ -1,0 +1,275 @@
+"""The work of a plain graph, for any cut, number of slices and split.
+
+Each op has seconds that grow with the batch, and others that do not, as of the
+weights that a product reads. So one reading of the graph gives the work of
+stages for every mesh.
+"""
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from estimator_mp.config.schedules.schedule import Phase
+from estimator_mp.graph import op_types, shapes, traversal
+from estimator_mp.machines.machine import Machine
+from estimator_mp.pipeline import cells
+from estimator_mp.placement import costs
+from estimator_mp.planning.step_graph import StepGraph
+from estimator_mp.simulator.step import StageWork
+
+import numpy as np
+import tensorflow as tf
+
+_PART = "part_"
+# The phase of an op that a step executes once.
+_ONCE = len(Phase)
+# Bytes by kind.
+_KEPT, _SENT, _INPUT, _WEIGHT, _SLOT, _GRADIENT, _OVER = range(7)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Cut:
+  """The stages of a plain graph.
+
+  Attributes:
+    num_stages: How many there are.
+    stages: The stage of each op, by its name.
+    phases: The phase of each op of a slice, by its name.
+  """
+
+  num_stages: int
+  stages: Mapping[str, int]
+  phases: Mapping[str, Phase]
+
+  @classmethod
+  def of(
+    cls,
+    step: StepGraph,
+    backward: Collection[tf.Operation],
+    stages: Mapping[tf.Operation, int],
+    num_stages: int,
+  ) -> "Cut":
+    """Returns the cut of a plain graph.
+
+    Args:
+      step: The graph.
+      backward: The ops that come after the forward pass.
+      stages: The stages of ops.
+      num_stages: How many stages there are.
+    """
+    ops = [op for op in step.ops if op in stages and op not in step.updates]
+    passes = cells.passes_of_ops(ops, backward, stages)
+    return cls(
+      num_stages,
+      {op.name: stage for op, stage in stages.items()},
+      {op.name: x.phase for op, x in passes.items()},
+    )
+
+
+class Workload:
+  """The ops of a training step of a nominal batch, with their work."""
+
+  def __init__(
+    self,
+    step: StepGraph,
+    machine: Machine,
+    positions: Mapping[str, int],
+    num_parts: int = 1,
+  ):
+    """Reads a graph.
+
+    Args:
+      step: The graph; its batch is open.
+      machine: What executes it.
+      positions: Where ops are on the model axis, by name, if not at 0.
+      num_parts: The size of the model axis that the graph was split for.
+    """
+    self._step = step
+    self._machine = machine
+    self._positions = positions
+    self._num_parts = num_parts
+    self._sizes = costs.nominal_bytes(step.ops)
+    self._here = [op for op in step.ops if not positions.get(op.name)]
+    known = costs.op_costs(step.ops, device=machine.device)
+    rows = [self._seconds(op, known[op]) for op in self._here]
+    self._amounts = np.array(rows, np.float64).reshape([len(rows), 5]).T
+    self._is_part = np.array([*map(_is_part, self._here)], bool)
+    self._of_cuts: dict[Cut, tuple[Any, Any]] = {}
+
+  def work(self, cut: Cut, fraction: float, num_parts: int) -> list[StageWork]:
+    """Returns the work of stages.
+
+    Args:
+      cut: The stages.
+      fraction: The part of a nominal batch that a slice has.
+      num_parts: The size of the model axis.
+    """
+    if cut not in self._of_cuts:
+      self._of_cuts[cut] = self._places(cut), self._bytes(cut)
+    places, amounts = self._of_cuts[cut]
+    share = self._num_parts / num_parts
+    overhead, flops, fixed_flops, moved, fixed_moved = self._amounts
+    seconds = overhead + np.where(self._is_part, share, 1.0) * np.maximum(
+      fraction * flops + fixed_flops, fraction * moved + fixed_moved
+    )
+    size = cut.num_stages * (_ONCE + 1)
+    inside = places >= 0
+    by_phase = np.bincount(places[inside], seconds[inside], size)
+    # The last two axes: whether bytes grow with the batch, or are of parts.
+    total = amounts[:, :, 0, :] + fraction * amounts[:, :, 1, :]
+    total = total[:, :, 0] + share * total[:, :, 1]
+    return [
+      self._stage(times, num_bytes, num_parts)
+      for times, num_bytes in zip(
+        by_phase.reshape([-1, _ONCE + 1]).tolist(), total.tolist(), strict=True
+      )
+    ]
+
+  def _stage(
+    self, times: Sequence[float], amounts: Sequence[float], num_parts: int
+  ) -> StageWork:
+    """Returns the work of a stage, from its times by phase, and bytes."""
+    over, send = 0.0, 0.0
+    if num_parts > 1:
+      over = amounts[_OVER] * (num_parts - 1) / max(self._num_parts - 1, 1)
+      send = self._machine.link(0, num_parts - 1).seconds(over) / 2
+    forward, backward, weight, once = times
+    return StageWork(
+      forward + send,
+      backward + send,
+      weight,
+      once,
+      sent_bytes=amounts[_SENT],
+      kept_bytes=amounts[_KEPT],
+      input_bytes=amounts[_INPUT],
+      weight_bytes=amounts[_WEIGHT],
+      slot_bytes=amounts[_SLOT],
+      gradient_bytes=amounts[_GRADIENT],
+      model_bytes=over,
+    )
+
+  def _is_of_batch(self, tensor: tf.Tensor) -> bool:
+    """Whether a tensor grows with the batch."""
+    shape = self._step.shapes.shape(tensor)
+    if shape is None:
+      return tensor.op in self._step.depends
+    return not all(isinstance(size, int) for size in shape)
+
+  def _seconds(self, op: tf.Operation, cost: costs.OpCost) -> list[float]:
+    """Returns overhead; of operations, those of the batch and fixed; of bytes.
+
+    All are in seconds.
+    """
+    if op.type in op_types.VIEWS or op.type in op_types.NO_WORK:
+      return [0.0] * 5
+    device = self._machine.device
+    values = [x for x in (*op.inputs, *op.outputs) if x.dtype != tf.resource]
+    grown = [x for x in values if self._is_of_batch(x)]
+    num_bytes = sum(self._sizes.get(x.name, 0) for x in grown)
+    moved = min(num_bytes, cost.touched_bytes)
+    dtype = next((x.dtype.name for x in op.outputs), "float32")
+    flops = device.seconds(cost.flops, 0.0, dtype, 0)
+    # Beyond the roofline: launches, and strided factors.
+    roofline = device.seconds(cost.flops, cost.touched_bytes, dtype, 0)
+    return [
+      max(cost.seconds - roofline, 0.0),
+      flops if grown else 0.0,
+      0.0 if grown else flops,
+      moved / device.memory_bandwidth,
+      (cost.touched_bytes - moved) / device.memory_bandwidth,
+    ]
+
+  def _places(self, cut: Cut) -> Any:
+    """Returns the stage and the phase of each op, as one number."""
+    return np.array(
+      [
+        (_ONCE + 1) * cut.stages.get(name, -1)
+        + int(cut.phases.get(name, _ONCE))
+        for name in map(_plain_name, self._here)
+      ],
+      np.int64,
+    )
+
+  def _bytes(self, cut: Cut) -> Any:
+    """Returns bytes by stage and kind, of the batch or not, of parts or not."""
+    amounts = np.zeros([cut.num_stages, 7, 2, 2])
+    for stage, kind, of_batch, is_part, num_bytes in (
+      *self._of_activations(cut),
+      *self._of_variables(cut),
+    ):
+      amounts[stage, kind, int(of_batch), int(is_part)] += num_bytes
+    return amounts
+
+  def _of_activations(
+    self, cut: Cut
+  ) -> Iterator[tuple[int, int, bool, bool, int]]:
+    """Yields what activations of a forward pass are kept, sent and received."""
+    kept: dict[tuple[int, str], tf.Tensor] = {}
+    for op in self._here:
+      name = _plain_name(op)
+      stage = cut.stages.get(name)
+      for x in op.inputs:
+        made = _plain_name(x.op)
+        source = cut.stages.get(made)
+        if stage is None or source is None or op_types.is_handle(x):
+          continue
+        num_bytes, grown = self._sizes.get(x.name, 0), self._is_of_batch(x)
+        if self._positions.get(x.op.name):  # It is on another part.
+          yield stage, _OVER, grown, False, num_bytes
+        elif cut.phases.get(made) is Phase.FORWARD:
+          is_forward = cut.phases.get(name) is Phase.FORWARD
+          if is_forward and stage > source:
+            yield stage, _INPUT, grown, _is_part(x.op), num_bytes
+            for k in range(source, stage):
+              yield k, _SENT, grown, _is_part(x.op), num_bytes
+          elif not is_forward and x.op.type not in op_types.LASTING:
+            kept[source, _buffer(x).name] = x
+    for (stage, _), x in kept.items():
+      size = self._sizes.get(x.name, 0)
+      yield stage, _KEPT, self._is_of_batch(x), _is_part(x.op), size
+
+  def _of_variables(
+    self, cut: Cut
+  ) -> Iterator[tuple[int, int, bool, bool, int]]:
+    """Yields the bytes of variables, and of their gradients."""
+    trained = _trained(self._step.graph)
+    for op in filter(op_types.is_variable, self._here):
+      stage = cut.stages.get(_plain_name(op))
+      if stage is None:
+        continue
+      num_bytes, is_part = shapes.variable_bytes(op), _is_part(op)
+      is_trained = op.name in trained
+      yield stage, _WEIGHT if is_trained else _SLOT, False, is_part, num_bytes
+      if is_trained:
+        readers = traversal.consumers(op)
+        rows = [x for x in readers if op_types.looks_up_rows(x)]
+        for x in rows:
+          size = self._sizes.get(x.outputs[0].name, 0)
+          yield stage, _GRADIENT, True, is_part, size
+        if not rows:
+          yield stage, _GRADIENT, False, is_part, num_bytes
+
+
+def _trained(graph: tf.Graph) -> set[str]:
+  """Returns the names of the ops of variables that are trained."""
+  kind = tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES
+  return {x.op.name for x in graph.get_collection(kind)}
+
+
+def _is_part(op: tf.Operation) -> bool:
+  """Whether the other devices of a model axis have such an op, too."""
+  return op.name.startswith(_PART) or f"/{_PART}" in op.name
+
+
+def _plain_name(op: tf.Operation) -> str:
+  """Returns the name of the op of the plain graph that one is of."""
+  scope, _, rest = str(op.name).partition("/")
+  is_part = scope.startswith(_PART)
+  return rest if is_part else str(op.name).partition(f"/{_PART}")[0]
+
+
+def _buffer(tensor: tf.Tensor) -> tf.Tensor:
+  """Returns the tensor in whose memory one is."""
+  while tensor.op.type in op_types.VIEWS and tensor.op.inputs:
+    tensor = tensor.op.inputs[0]
+  return tensor
