@@ -7,7 +7,6 @@ together: there are as many as cores.
 """
 
 import datetime
-import functools
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +22,8 @@ _SIZES = {"CPU": (64, 128, 256, 512, 1024, 2048), "GPU": (512, 2048, 8192)}
 # The floating-point operations of a graph of products, and the most of these.
 _WORK = {"CPU": 4e9, "GPU": 4e12}
 _MOST_PRODUCTS = 100
+# A product of a layer's gradient, which reads the kernel by its columns.
+_ROWS, _WIDTH, _COUNT = 64, 1024, 20
 _MEMORY_BYTES = 2**28
 _NUM_OPS = 1000
 # What is sent is about as large as the activations of a micro-batch.
@@ -54,35 +55,42 @@ def measure(seconds: float) -> tuple[Machine, dict[int, dict[str, float]]]:
   def product_rate(size: int, dtype: str, places: Sequence[str]) -> float:
     flops = 2.0 * size**3
     count = min(max(1, round(_WORK[kind] / flops)), _MOST_PRODUCTS)
-    build = functools.partial(_products, size, dtype, places, count)
-    return _rounded(count * flops / _seconds(build, seconds))
+    shape = (size, size, dtype, places, count)
+    return _rounded(count * flops / _seconds(seconds, _products, *shape))
 
-  on_all = f"float32 on {len(places)}"
+  on_all, place = f"float32 on {len(places)}", places[0]
   rates = {
-    size: {x: product_rate(size, x, places[:1]) for x in _DTYPES}
+    size: {x: product_rate(size, x, [place]) for x in _DTYPES}
     | {on_all: product_rate(size, "float32", places)}
     for size in _SIZES[kind]
   }
   flops = dict(rates[_SIZES[kind][-1]])
   at_once = len(places) * flops.pop(on_all) / flops["float32"]
+  shape = (_ROWS, _WIDTH, "float32", [place], _COUNT)
+  by_rows, by_columns = (
+    _seconds(seconds, _products, *shape, x) for x in (False, True)
+  )
+  longer = by_columns - by_rows
+  strided = _rounded(_COUNT * _WIDTH**2 * 4 / longer) if longer > 0 else None
   device = Device(
     kind,
     flops,
     gpus[0].memory_limit_bytes if gpus else memory,
-    _rounded(3 * _MEMORY_BYTES / _seconds(lambda: _sum(places[0]), seconds)),
-    _rounded(_seconds(lambda: _small_ops(places[0]), seconds) / _NUM_OPS),
+    _rounded(3 * _MEMORY_BYTES / _seconds(seconds, _sum, place)),
+    _rounded(_seconds(seconds, _small_ops, place) / _NUM_OPS),
+    strided_bandwidth=strided,
     concurrent=None if gpus else max(1.0, _rounded(at_once)),
   )
   links = []
   if len(places) > 1:
     count = len(gpus) or _IN_PROCESS
-    links.append(_link("process", count, places[:2], seconds))
+    links.append(_link("process", count, seconds, places[:2]))
   # A server has no end; this process's two are as two processes to each other.
   servers = [v1.train.Server.create_local_server().target for _ in "ab"]
   tasks = {"worker": [x.removeprefix("grpc://") for x in servers]}
   cluster = tf.train.ClusterSpec(tasks).as_cluster_def()
   pair = [f"/job:worker/task:{i}/cpu:0" for i in range(2)]
-  links.append(_link("host", _MOST_DEVICES, pair, seconds, servers[0], cluster))
+  links.append(_link("host", _MOST_DEVICES, seconds, pair, servers[0], cluster))
   version = f"TensorFlow {tf.__version__}, {datetime.date.today()}"
   source = f"estimator-mp measure, {version}"
   name = f"{len(places)} {kind} device(s)"
@@ -105,8 +113,9 @@ def _config(cluster: Any = None) -> tf.compat.v1.ConfigProto:
 
 
 def _seconds(
-  build: Callable[[], tf.Operation],
   seconds: float,
+  build: Callable[..., tf.Operation],
+  *arguments: Any,
   target: str = "",
   cluster: Any = None,
 ) -> float:
@@ -118,7 +127,7 @@ def _seconds(
     tf.Graph().as_default(),
     v1.Session(target, config=_config(cluster)) as session,
   ):
-    op = build()
+    op = build(*arguments)
     session.run(v1.global_variables_initializer())
     run = session.make_callable(op)
     run()
@@ -133,21 +142,27 @@ def _seconds(
 
 def _values(shape: Sequence[int], dtype: str = "float32") -> tf.Variable:
   """Returns a variable of numbers whose products are as large as they are."""
-  normal = v1.random_normal_initializer(stddev=shape[0] ** -0.5)
+  normal = v1.random_normal_initializer(stddev=shape[-1] ** -0.5)
   name = f"values_{len(v1.global_variables())}"
   return v1.get_variable(name, shape, dtype, normal)
 
 
 def _products(
-  size: int, dtype: str, places: Sequence[str], count: int
+  rows: int,
+  width: int,
+  dtype: str,
+  places: Sequence[str],
+  count: int,
+  by_columns: bool = False,
 ) -> tf.Operation:
   """Returns an op after chains of products, one on each device."""
   ends = []
   for place in places:
     with tf.device(place):
-      product, factor = (_values([size] * 2, dtype).read_value() for _ in "ab")
+      product = _values([rows, width], dtype).read_value()
+      factor = _values([width, width], dtype).read_value()
       for _ in range(count):
-        product = tf.matmul(product, factor)
+        product = tf.matmul(product, factor, transpose_b=by_columns)
       ends.append(product.op)
   return tf.group(ends)
 
@@ -178,10 +193,18 @@ def _sends(pair: Sequence[str], num_bytes: int) -> tf.Operation:
   return tensor.op
 
 
-def _link(level: str, devices: int, pair: Sequence[str], *session: Any) -> Link:
+def _link(
+  level: str,
+  devices: int,
+  seconds: float,
+  pair: Sequence[str],
+  target: str = "",
+  cluster: Any = None,
+) -> Link:
   """Returns the link between two devices."""
   latency, large = (
-    _seconds(functools.partial(_sends, pair, x), *session) / _NUM_SENDS
+    _seconds(seconds, _sends, pair, x, target=target, cluster=cluster)
+    / _NUM_SENDS
     for x in (4, _SENT_BYTES)
   )
   # A device of the same process is just handed the tensor.

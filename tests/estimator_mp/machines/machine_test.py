@@ -65,14 +65,24 @@ class MachineTest(parameterized.TestCase):
     super().setUp()
     self.machine = machine_lib.parse(_FILE)
 
-  def test_rate(self):
-    device = dataclasses.replace(self.machine.device, efficiency=0.5)
-    self.assertEqual(device.rate("float16"), 62.5e12)
-    self.assertEqual(device.rate("int32"), 7.5e12)
+  def test_a_device_computes_or_reads(self):
+    device = dataclasses.replace(
+      self.machine.device, efficiency=0.5, strided_bandwidth=1e9
+    )
+    self.assertAlmostEqual(device.seconds(15e12, 9e9), 2.000005)
+    self.assertAlmostEqual(device.seconds(125e12, 0.0, "float16"), 2.000005)
+    self.assertAlmostEqual(device.seconds(15e12, 0.0, "int32"), 2.000005)
+    self.assertAlmostEqual(device.seconds(1.0, 9e9, launches=2), 0.01001)
+    self.assertAlmostEqual(
+      device.seconds(1.0, 9e9, strided_bytes=1e9), 1.010005
+    )
 
-  @parameterized.parameters((2, "host"), (8, "host"), (9, "cluster"))
-  def test_link(self, span, level):
-    self.assertEqual(self.machine.link(span).level, level)
+  @parameterized.parameters(
+    (0, 1, "host"), (8, 15, "host"), (7, 8, "cluster"), (0, 63, "cluster")
+  )
+  def test_link(self, first, last, level):
+    self.assertEqual(self.machine.link(first, last).level, level)
+    self.assertEqual(self.machine.link(last, first).level, level)
 
   def test_seconds(self):
     host, cluster = self.machine.links
@@ -82,8 +92,8 @@ class MachineTest(parameterized.TestCase):
     self.assertAlmostEqual(cluster.seconds(12e6, senders=8), 2010e-6)
 
   def test_no_link(self):
-    with self.assertRaisesRegex(ValueError, r"64 device.* 65 .*\[\[links\]\]"):
-      self.machine.link(65)
+    with self.assertRaisesRegex(ValueError, r" 0 and 64: .* devices = 65 or m"):
+      self.machine.link(0, 64)
 
   @parameterized.parameters(
     ('name = "ours"', "", "the file has no 'name'"),
