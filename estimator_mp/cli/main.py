@@ -22,6 +22,7 @@ COMMANDS = {
   "inspect": "inspect_flags.COMMAND",
   "compare": "compare_flags.COMMAND",
   "trace": "train_flags.TRACE",
+  "measure": "measure_flags.COMMAND",
   "launch": "launching.launch_flags.COMMAND",
   "predict": "prediction.predict_flags.COMMAND",
   "serve": "prediction.serve_flags.COMMAND",

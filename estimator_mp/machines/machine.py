@@ -8,6 +8,7 @@ the link of the smallest group that has both.
 import dataclasses
 import difflib
 import importlib.resources
+import json
 import math
 import os
 import sys
@@ -208,13 +209,38 @@ def parse(text: str) -> Machine:
     ValueError: If it is malformed; the message says where.
   """
   values = tomllib.loads(text)
+  links = values.get("links", [])
+  if not isinstance(links, list):
+    raise ValueError("links is no list; begin each with a line [[links]]")
   _check_keys(Machine, values, "the file")
   _check_keys(Device, values.get("device"), "device")
-  for i, link in enumerate(values.get("links", ())):
+  for i, link in enumerate(links):
     _check_keys(Link, link, f"links[{i}]")
   machine: Machine = json_values.load(Machine, values, "the file")
   _check(machine)
   return machine
+
+
+def to_toml(machine: Machine) -> str:
+  """Returns the text of which `parse` makes a machine again.
+
+  Args:
+    machine: The machine.
+  """
+  values = json_values.dump(Machine, machine)
+  device, links = values.pop("device"), values.pop("links")
+  flops = device.pop("flops")
+  tables = [("", values), ("\n[device]", device), ("\n[device.flops]", flops)]
+  lines = []
+  for heading, table in tables + [("\n[[links]]", link) for link in links]:
+    lines += [heading] if heading else []
+    # Numbers, words and texts are written as in JSON.
+    lines += [
+      f"{name} = {json.dumps(value, ensure_ascii=False)}"
+      for name, value in table.items()
+      if value is not None
+    ]
+  return "\n".join(lines) + "\n"
 
 
 def _check_keys(kind: Any, values: Any, name: str) -> None:
@@ -238,13 +264,10 @@ def _check(machine: Machine) -> None:
     "device.memory_bytes": device.memory_bytes,
     "device.memory_bandwidth": device.memory_bandwidth,
     "device.efficiency": device.efficiency,
-    "device.concurrent": 1.0
-    if device.concurrent is None
-    else device.concurrent,
-    "device.strided_bandwidth": (
-      1.0 if device.strided_bandwidth is None else device.strided_bandwidth
-    ),
   }
+  for name in ("strided_bandwidth", "concurrent"):
+    if (value := getattr(device, name)) is not None:
+      positive[f"device.{name}"] = value
   least = {"device.launch_seconds": device.launch_seconds}
   before = 1
   for i, link in enumerate(machine.links):

@@ -20,6 +20,8 @@ _PACKAGES = ("compat", "estimator_mp", "model_fns")
 _IMPORT = """
 import sys
 import compat, estimator_mp, model_fns, model_fns.datasets
+from estimator_mp.machines import machine
+assert machine.load("v100").links
 for module in (compat, estimator_mp, model_fns, model_fns.datasets):
   print(module.__file__)
 print(*sys.path)
@@ -41,7 +43,7 @@ def _source_files():
   return sorted(
     str(path.relative_to(_ROOT))
     for package in _PACKAGES
-    for ending in ("*.py", "py.typed")
+    for ending in ("*.py", "*.toml", "py.typed")
     for path in (_ROOT / package).rglob(ending)
   )
 
@@ -101,7 +103,9 @@ class WheelTest(absltest.TestCase):
     self.assertLessEqual(extras, {*metadata.get_all("Provides-Extra")})
     required = metadata.get_all("Requires-Dist")
     always = {re.match(r"[\w-]+", x)[0] for x in required if "extra" not in x}
-    needed = "absl-py grpcio numpy tensorflow tensorflow-estimator tf-keras"
+    needed = (
+      "absl-py grpcio numpy tensorflow tensorflow-estimator tf-keras tomli"
+    )
     self.assertEqual(always, {*needed.split()})
     self.assertEqual(metadata["Requires-Python"], "<3.14,>=3.10")
 

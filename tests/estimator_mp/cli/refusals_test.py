@@ -78,6 +78,12 @@ _REFUSED = (
   ("compare MODEL --input_fn=their_program:no_input", _THEIR_ERROR),
   ("compare MODEL --params={} DATA", "{} raised KeyError: 'batch_size' "),
   ("compare EIGHT --input_fn=their_program:no_feature MODEL", _NO_FEATURE),
+  ("measure --seconds=0", "{} is not positive and finite; use one such as 0."),
+  ("measure --out=.", "out=FOLDER is a directory; give a file's path"),
+  (
+    "measure --out=train.py/x",
+    "out=FOLDER/train.py cannot be written (...); c",
+  ),
   ("launch", _NO_PROGRAM),
   ("launch --tasks=2 --", _NO_PROGRAM),
   ("launch -- -m", _NO_PROGRAM),
