@@ -7,6 +7,7 @@ before anything else looks at it.
 
 import functools
 import math
+import os
 from collections.abc import Mapping, Sequence
 
 from estimator_mp.cluster import layout
@@ -135,6 +136,11 @@ def logical_gpus() -> list[list[float]]:
 def num_local_gpus() -> int:
   """Returns how many GPUs TensorFlow has on this machine, logical ones too."""
   return sum(len(limits) or 1 for limits in logical_gpus())
+
+
+def num_local_devices() -> int:
+  """Returns how many devices this machine has: GPUs, or else cores."""
+  return num_local_gpus() or os.cpu_count() or 1
 
 
 def discover_devices(axes: Mapping[str, int]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from estimator_mp import devices as devices_lib
-from estimator_mp.config.mesh_axes import AXES, parse_axes
+from estimator_mp.config.mesh_axes import AUTO, AXES, parse_axes
 from estimator_mp.graph import device_assignment
 
 import tensorflow as tf
@@ -64,6 +64,8 @@ class Mesh:
         number of devices, a device occurs twice, a device cannot exist on
         this machine, or TF_CONFIG is malformed.
     """
+    if spec == AUTO:  # All devices, of which the search takes some.
+      spec = f"data:{len(devices or ()) or devices_lib.num_local_devices()}"
     axes = parse_axes(spec)
     size = math.prod(axes.values())
     if not devices:

@@ -22,8 +22,10 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import graph_checks, step_errors
 from estimator_mp.config import placement_file
 from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.config.mesh_axes import AUTO
 from estimator_mp.lower import ordering, parameter_servers
 from estimator_mp.observe import step_scalars, verification
+from estimator_mp.search import choice
 from estimator_mp.session import (
   build_progress,
   distribution,
@@ -76,13 +78,12 @@ def shard_model_fn(
       "give to an Estimator"
     )
   sharding_config_lib.check_config(config)
+  if config.mesh == AUTO:
+    return _on_auto_mesh(model_fn, config)
   whole_mesh = config.create_mesh()
   signature = inspect.signature(model_fn)
-  parameters = [*signature.parameters.values()]
-  if "config" not in signature.parameters:
-    parameters = _with_config(parameters)
+  parameters = _with_config(signature)
 
-  @functools.wraps(model_fn)
   def sharded(*args: Any, **kwargs: Any) -> tf.estimator.EstimatorSpec:
     bound = inspect.Signature(parameters).bind(*args, **kwargs).arguments
     run_config = bound.get("config")
@@ -144,8 +145,33 @@ def shard_model_fn(
     graph_checks.check_devices_exist(graph, mesh, session_config)
     return spec
 
+  return _like(model_fn, sharded, parameters)
+
+
+def _on_auto_mesh(
+  model_fn: ModelFn, config: sharding_config_lib.ShardingConfig
+) -> ModelFn:
+  """Returns a model_fn that is sharded over the mesh that is found for it."""
+  signature = inspect.signature(model_fn)
+  parameters = _with_config(signature)
+
+  def sharded(*args: Any, **kwargs: Any) -> tf.estimator.EstimatorSpec:
+    bound = inspect.Signature(parameters).bind(*args, **kwargs).arguments
+    run_config = bound.get("config")
+    known = {x: y for x, y in bound.items() if x in signature.parameters}
+    chosen = choice.choose(model_fn, known, config, run_config)
+    return shard_model_fn(model_fn, chosen)(*args, **kwargs)
+
+  return _like(model_fn, sharded, parameters)
+
+
+def _like(
+  model_fn: ModelFn, sharded: ModelFn, parameters: Sequence[inspect.Parameter]
+) -> ModelFn:
+  """Returns a sharded model_fn that looks like the plain one."""
+  functools.update_wrapper(sharded, model_fn)
   setattr(sharded, _IS_SHARDED, True)
-  del sharded.__wrapped__  # Estimator looks at the arguments of this one.
+  del vars(sharded)["__wrapped__"]  # Estimator looks at the arguments of this.
   vars(sharded)["__signature__"] = inspect.Signature(parameters)
   return sharded
 
@@ -214,10 +240,11 @@ def _servers(
   )
 
 
-def _with_config(
-  parameters: Sequence[inspect.Parameter],
-) -> list[inspect.Parameter]:
+def _with_config(signature: inspect.Signature) -> list[inspect.Parameter]:
   """Returns parameters with one named `config` after those with names."""
+  parameters = [*signature.parameters.values()]
+  if "config" in signature.parameters:
+    return parameters
   kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
   named = [p for p in parameters if p.kind <= kind]
   new = inspect.Parameter("config", kind, default=None)

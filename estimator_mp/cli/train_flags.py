@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from estimator_mp.cli import commands
 from estimator_mp.cluster import tasks as tasks_lib
+from estimator_mp.config import mesh_axes, sharding_options
 from estimator_mp.config import options as options_lib
-from estimator_mp.config import sharding_options
 from model_fns.recipes import catalogue
 
 from absl import flags
@@ -52,6 +52,11 @@ class ModelOptions(commands.ShardedOptions):
   batch_size: int = _data(64, 1)
 
   def __post_init__(self) -> None:
+    if self.mesh == mesh_axes.AUTO:
+      raise ValueError(
+        f"mesh={self.mesh} is for programs, as shard_estimator's or of the plan"
+        " command; give the mesh that this model trains on, such as stage:2"
+      )
     super().__post_init__()
     fitting = catalogue.ENTRIES[self.model].datasets
     if self.dataset not in fitting:

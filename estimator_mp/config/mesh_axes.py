@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
+AUTO = "auto"
 AXES = ("data", "stage", "model")
 # Each virtual device costs memory; no machine, and hardly a cluster, has more.
 MAX_SIZE = 4096
@@ -14,7 +15,8 @@ def parse_axes(spec: str) -> Mapping[str, int]:
   """Parses the text of a mesh.
 
   Args:
-    spec: Comma-separated `axis:size` pairs, such as "data:2,stage:3".
+    spec: Comma-separated `axis:size` pairs, such as "data:2,stage:3"; or
+      "auto", whose axes are not known yet.
 
   Returns:
     The size of each axis, in the order of the text.
@@ -25,6 +27,8 @@ def parse_axes(spec: str) -> Mapping[str, int]:
       `MAX_SIZE`.
   """
   axes: dict[str, int] = {}
+  if spec == AUTO:
+    return MappingProxyType(axes)
   for part in spec.split(","):
     name, colon, size = (piece.strip() for piece in part.partition(":"))
     if not name or not colon or not size.removeprefix("-").isdecimal():

@@ -19,6 +19,7 @@ from estimator_mp.config.measured_costs import (
   resolve_measured_costs,
 )
 from estimator_mp.config.placement import Placement
+from estimator_mp.machines import machine as machine_lib
 
 from absl import flags
 
@@ -35,6 +36,8 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
     object.__setattr__(self, "placement", placement)
     if isinstance(placement, Placement):
       placement.check_mesh(mesh)
+    if self.machine is not None:
+      machine_lib.load(self.machine)
     measured = resolve_measured_costs(self.measured_costs)
     object.__setattr__(self, "measured_costs", measured)
 

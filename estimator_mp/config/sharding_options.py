@@ -26,6 +26,17 @@ PlacementRule: TypeAlias = tuple[str, int]
 BatchAxis: TypeAlias = tuple[str, int | None]
 
 HALF_PRECISIONS = ("float16", "bfloat16")
+# The options that mesh="auto" finds.
+_SEARCHED = frozenset(
+  [
+    "aggregation",
+    "num_micro_batches",
+    "num_virtual_stages",
+    "optimizer_state",
+    "recompute",
+    "schedule",
+  ]
+)
 # Between processes; `replicas.horovod` does it, and not the replicas here.
 HOROVOD = "horovod"
 
@@ -43,7 +54,9 @@ class ShardingOptions:
   Attributes:
     mesh: Axes and sizes of the mesh: "stage:3" spreads the model over three
       devices, "data:2,stage:2" has two replicas of two stages each, "stage:1"
-      keeps the model on one device.
+      keeps the model on one device. "auto" finds the mesh, number of slices,
+      schedule, recomputation and aggregation that take the least time by the
+      simulator, and keeps the choice with the checkpoints.
     devices: Devices of the mesh, as many as it has positions, such as
       gpu:0,gpu:1,gpu:2. By default this machine's GPUs, or virtual CPU devices
       if it has none.
@@ -60,6 +73,9 @@ class ShardingOptions:
       file that they were saved to, which is read at once. The automatic
       placement and the schedule "auto" then use these seconds, instead of
       estimates from FLOPs and bytes.
+    machine: The machine for which steps are simulated: the path of a TOML file,
+      or the name of one that comes with the package, such as a100. By default
+      one like this.
     verify_placement: Whether the first step of a session checks that each op
       ran on its planned device.
     num_micro_batches: Number of slices of a training batch, which flow through
@@ -168,6 +184,7 @@ class ShardingOptions:
   placement: Any = MESH("auto")
   memory_limit: options.Bytes | None = MESH(None, 1)
   measured_costs: Any = MESH(None)
+  machine: str | None = MESH(None)
   verify_placement: bool = MESH(True)
 
   num_micro_batches: int = PIPELINE(1, 1)
@@ -211,6 +228,7 @@ class ShardingOptions:
     for expression in self.per_example:
       name_rules.check_expression("per_example", expression, expression)
     schedule = self.create_schedule()
+    self._check_auto()
     self._check_pipeline()
     self._check_replicas(axes.get("data", 1))
     self._check_placement(schedule.num_stages)
@@ -239,6 +257,20 @@ class ShardingOptions:
       self.max_live_micro_batches,
     )
     return orders.repeat(schedule, self.gradient_accumulation_steps)
+
+  def _check_auto(self) -> None:
+    """Raises if a choice is both the user's and the search's."""
+    given = [
+      x.name
+      for x in dataclasses.fields(ShardingOptions)
+      if x.name in _SEARCHED and getattr(self, x.name) != x.default
+    ]
+    if self.mesh == mesh_axes.AUTO and given:
+      raise ValueError(
+        f"mesh={self.mesh!r} finds {given[0]}, too, but "
+        f"{given[0]}={getattr(self, given[0])!r} is given; leave it out, or "
+        "give a mesh"
+      )
 
   def _check_placement(self, num_stages: int) -> None:
     """Raises if the options of the placement do not fit together."""

@@ -49,7 +49,9 @@ class Model:
     """
     self._build = build
     self._arguments = arguments
-    self._config = config
+    # No cut is refused: the ranking leaves out what is too large.
+    self._config = dataclasses.replace(config, memory_limit=None)
+    self._memory_limit = config.memory_limit
     self._machine = machine
     self._graph = tf.Graph()
     self._planned, self._plain = self._read(1)
@@ -138,5 +140,5 @@ class Model:
       batch_size,
       num_devices,
       self._machine,
-      self._config.memory_limit,
+      self._memory_limit,
     )

@@ -1,0 +1,155 @@
+"""The choice of mesh="auto": made once, and kept with the checkpoints."""
+
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from estimator_mp import notices
+from estimator_mp.config import files, options
+from estimator_mp.config.mesh_axes import AUTO, parse_axes
+from estimator_mp.config.sharding_config import ShardingConfig
+from estimator_mp.graph import shapes
+from estimator_mp.machines import machine as machine_lib
+from estimator_mp.machines.machine import Machine
+from estimator_mp.search import auto_mesh, ranking
+
+import tensorflow as tf
+
+_FILE = "auto_mesh.json"
+_FORMAT = 1
+
+
+def choose(
+  model_fn: Callable[..., tf.estimator.EstimatorSpec],
+  arguments: Mapping[str, Any],
+  config: ShardingConfig,
+  run_config: Any,
+) -> ShardingConfig:
+  """Returns the configuration that a program trains with, or has trained with.
+
+  Args:
+    model_fn: The plain model_fn.
+    arguments: Those that it is called with, in the default graph.
+    config: One with mesh="auto".
+    run_config: The Estimator's RunConfig; None if it is not known.
+
+  Raises:
+    ValueError: If no mesh fits the memory of a device, or the file of an
+      earlier choice is damaged.
+  """
+  every = config.create_mesh().devices
+  model_dir = getattr(run_config, "model_dir", None)
+  path = model_dir and os.path.join(model_dir, _FILE)
+  if path and tf.io.gfile.exists(path):
+    return _kept(path, config, every)
+  if arguments.get("mode") != tf.estimator.ModeKeys.TRAIN:
+    return _on(config, {"mesh": "stage:1"}, every)
+  inputs = {x: arguments[x] for x in ("features", "labels") if x in arguments}
+  specs = tf.nest.map_structure(
+    lambda x: tf.type_spec_from_value(x) if tf.is_tensor(x) else x, inputs
+  )
+  found = search(
+    lambda x: model_fn(**{**arguments, **x}), specs, config, len(every)
+  )
+  chosen = {"mesh": found.best.mesh, **found.best.options}
+  notices.show(f"mesh={AUTO!r} trains as {found.best.line()}")
+  if path and getattr(run_config, "is_chief", True):
+    tf.io.gfile.makedirs(model_dir)
+    files.write_json(path, {"format": _FORMAT, **chosen})
+  return _on(config, chosen, every)
+
+
+def search(
+  build: auto_mesh.Build,
+  specs: Mapping[str, Any],
+  config: ShardingConfig,
+  num_devices: int,
+) -> ranking.Ranking:
+  """Returns the ranking of meshes for a model.
+
+  Args:
+    build: Calls model_fn with features, and labels if it has some.
+    specs: The specs of these by name, nested as they are.
+    config: Options that all meshes have.
+    num_devices: How many devices there are.
+
+  Raises:
+    ValueError: If no mesh fits the memory of a device.
+  """
+  flat = [x for x in tf.nest.flatten(specs) if isinstance(x, tf.TensorSpec)]
+  sizes = [x.shape[0] for x in flat if x.shape.rank]
+  batch_size = next(filter(None, sizes), shapes.NOMINAL_BATCH)
+
+  def arguments() -> Mapping[str, Any]:
+    made: Mapping[str, Any] = tf.nest.map_structure(
+      lambda x: _placeholder(x, batch_size), specs
+    )
+    return made
+
+  plain = dataclasses.replace(config, mesh="stage:1", devices=())
+  model = auto_mesh.Model(build, arguments, plain, machine_of(config))
+  return model.rank(batch_size, num_devices)
+
+
+def machine_of(config: ShardingConfig) -> Machine:
+  """Returns the machine of a configuration, or one as this.
+
+  Args:
+    config: The configuration.
+  """
+  if config.machine is not None:
+    return machine_lib.load(config.machine)
+  for gpu in tf.config.list_physical_devices("GPU"):
+    details = tf.config.experimental.get_device_details(gpu)
+    words = details.get("device_name", "").lower().replace("-", " ").split()
+    known = [x for x in machine_lib.names() if x in words]
+    return machine_lib.load(known[0] if known else "v100")
+  return machine_lib.load("cpu")
+
+
+def _placeholder(spec: Any, batch_size: int) -> Any:
+  """Returns a placeholder of a spec, whose batch is open."""
+  if not isinstance(spec, tf.TypeSpec):
+    return spec
+  shape = [
+    None if not axis and size == batch_size else size
+    for axis, size in enumerate(spec.shape.as_list() if spec.shape.rank else ())
+  ]
+  known = shape if spec.shape.rank is not None else None
+  if isinstance(spec, tf.SparseTensorSpec):
+    return tf.compat.v1.sparse_placeholder(spec.dtype, known)
+  if isinstance(spec, tf.RaggedTensorSpec):
+    rank = spec.ragged_rank
+    return tf.compat.v1.ragged.placeholder(spec.dtype, rank, shape[rank + 1 :])
+  return tf.compat.v1.placeholder(spec.dtype, known)
+
+
+def _kept(
+  path: str, config: ShardingConfig, every: tuple[str, ...]
+) -> ShardingConfig:
+  """Returns the configuration of an earlier choice."""
+  fix = "delete it to choose again"
+  try:
+    values = files.read_json(path, _FORMAT, fix)
+    values.pop("format", None)
+    options.check_names(ShardingConfig, values)
+    return _on(config, values, every)
+  except (ValueError, tf.errors.OpError) as error:
+    raise ValueError(
+      f"{path}, the choice of mesh={AUTO!r}: {error}; {fix}"
+    ) from error
+
+
+def _on(
+  config: ShardingConfig, chosen: Mapping[str, Any], every: tuple[str, ...]
+) -> ShardingConfig:
+  """Returns a configuration on the first of all devices."""
+  alone = dataclasses.replace(config, mesh="stage:1", devices=())
+  size = math.prod(parse_axes(str(chosen.get("mesh"))).values())
+  if size > len(every):
+    raise ValueError(
+      f"it has {chosen.get('mesh')}, but there are {len(every)} device(s)"
+    )
+  return dataclasses.replace(alone, **{**chosen, "devices": every[:size]})

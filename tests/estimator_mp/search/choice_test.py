@@ -1,0 +1,100 @@
+"""mesh="auto": it trains as one device does, and keeps its choice."""
+
+import json
+import pathlib
+
+import estimator_mp
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+_DEVICES = tuple(f"/cpu:{i}" for i in range(4))
+_X = np.random.RandomState(0).randn(64, 16).astype(np.float32)
+
+
+def _model_fn(features, labels, mode, params):
+  net = features["x"]
+  for units in params["units"]:
+    net = v1.layers.dense(net, units, tf.nn.relu)
+  predictions = v1.layers.dense(net, 1)
+  loss = v1.losses.mean_squared_error(labels, predictions)
+  step = v1.train.get_global_step()
+  train_op = v1.train.AdamOptimizer(0.01).minimize(loss, step)
+  return tf.estimator.EstimatorSpec(
+    mode, {"y": predictions}, loss=loss, train_op=train_op
+  )
+
+
+def _input_fn():
+  data = ({"x": _X}, _X.sum(1, keepdims=True))
+  return tf.data.Dataset.from_tensors(data).repeat()
+
+
+def _estimator(model_dir, **options):
+  config = tf.estimator.RunConfig(model_dir, tf_random_seed=7)
+  plain = tf.estimator.Estimator(
+    _model_fn, config=config, params={"units": [256, 256, 256]}
+  )
+  sharding = estimator_mp.ShardingConfig(**options)
+  return estimator_mp.shard_estimator(plain, sharding)
+
+
+class ChoiceTest(parameterized.TestCase):
+  def test_it_trains_as_on_one_device_and_goes_on_with_the_same_mesh(self):
+    folder = self.create_tempdir().full_path
+    options = {"mesh": "auto", "machine": "v100", "devices": _DEVICES}
+    for steps in (3, 6):
+      _estimator(folder, **options).train(_input_fn, max_steps=steps)
+    path = pathlib.Path(folder, "auto_mesh.json")
+    chosen = json.loads(path.read_text())
+    self.assertNotEqual(chosen["mesh"], "stage:1")
+    sharded = _estimator(folder, **options)
+    alone = _estimator(self.create_tempdir().full_path, mesh="stage:1")
+    alone.train(_input_fn, max_steps=6)
+    losses = [x.evaluate(_input_fn, steps=1)["loss"] for x in (sharded, alone)]
+    self.assertAlmostEqual(losses[0], losses[1], delta=1e-4 * losses[1])
+
+  def test_a_kept_choice_counts(self):
+    folder = self.create_tempdir().full_path
+    path = pathlib.Path(folder, "auto_mesh.json")
+    path.write_text('{"format": 1, "mesh": "stage:2", "num_micro_batches": 2}')
+    estimator = _estimator(folder, mesh="auto", devices=_DEVICES)
+    estimator.train(_input_fn, max_steps=1)
+    placement = json.loads(pathlib.Path(folder, "placement.json").read_text())
+    self.assertEqual(placement["mesh"], "stage:2")
+
+  @parameterized.parameters(
+    ("{", "delete it to choose again"),
+    ('{"mesh": "stage:8"}', "stage:8, but there are 4 device"),
+    ('{"meshes": 1}', "meshes"),
+  )
+  def test_a_choice_that_is_damaged(self, text, expected):
+    folder = self.create_tempdir().full_path
+    pathlib.Path(folder, "auto_mesh.json").write_text(text)
+    estimator = _estimator(folder, mesh="auto", devices=_DEVICES)
+    with self.assertRaisesRegex(ValueError, expected):
+      estimator.train(_input_fn, max_steps=1)
+
+  def test_nothing_fits(self):
+    estimator = _estimator(
+      self.create_tempdir().full_path,
+      mesh="auto",
+      devices=_DEVICES,
+      memory_limit=1000,
+    )
+    with self.assertRaisesRegex(ValueError, "a device lacks .* of 1.00 kB"):
+      estimator.train(_input_fn, max_steps=1)
+
+  @parameterized.parameters(
+    ({"num_micro_batches": 2}, "finds num_micro_batches, too"),
+    ({"machine": "cray"}, "machine='cray' is unknown; give the path"),
+  )
+  def test_wrong_options(self, options, expected):
+    with self.assertRaisesRegex(ValueError, expected):
+      estimator_mp.ShardingConfig(mesh="auto", **options)
+
+
+if __name__ == "__main__":
+  absltest.main()
