@@ -21,9 +21,12 @@ class MeasuredCosts:
   Attributes:
     seconds: For each op of the plain model by name, its seconds in a training
       step, positive or 0; ops of gradients and updates are ops, too.
+    step_seconds: The time of a whole step, in which ops run at the same time;
+      None if it was not measured.
   """
 
   seconds: Mapping[str, float] = dataclasses.field(hash=False)
+  step_seconds: float | None = None
 
   def to_dict(self) -> dict[str, Any]:
     """Returns the costs as JSON can write them."""

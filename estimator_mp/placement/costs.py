@@ -220,6 +220,8 @@ def _cost(
     return OpCost(0, 0, output_bytes, 0.0, 0.0)
   values = [x for x in twin.inputs if x.dtype != tf.resource]
   touched = output_bytes + sum(map(shapes.tensor_bytes, values))
+  if op.type in op_types.SHARES_MEMORY:
+    touched = 0
   if op_types.is_write(op):
     # It reads and writes all of each variable, or the rows that it gets.
     written = [
@@ -236,17 +238,23 @@ def _cost(
   launches = 1
   if op.type in op_types.FUNCTIONAL_LOOPS:
     launches = ops_of_round(op)
-  strided = shapes.tensor_bytes(twin.inputs[1]) if _is_strided(op) else 0
+  strided = sum(map(shapes.tensor_bytes, _read_by_columns(twin, op)))
   seconds = rounds * device.seconds(flops, touched, dtype, launches, strided)
   return OpCost(
     rounds * flops, rounds * touched, output_bytes, seconds, _PASSES * seconds
   )
 
 
-def _is_strided(op: tf.Operation) -> bool:
-  """Whether a product reads its second factor column by column."""
+def _read_by_columns(
+  twin: tf.Operation, op: tf.Operation
+) -> Sequence[tf.Tensor]:
+  """Returns the factors that products of an op read column by column."""
   names = {"MatMul": "transpose_b", "BatchMatMulV2": "adj_y"}
-  return op.type in names and bool(op.get_attr(names[op.type]))
+  if op.type in names and op.get_attr(names[op.type]):
+    return [twin.inputs[1]]
+  if op.type in op_types.FUNCTIONAL_LOOPS and graph_reads.is_of_gradient(op):
+    return [x for x in twin.inputs if x.shape.rank == 2 and x.dtype.is_floating]
+  return ()
 
 
 def _estimated_flops(twin: tf.Operation, op: tf.Operation) -> int:

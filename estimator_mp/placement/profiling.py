@@ -8,6 +8,7 @@ does (Narayanan et al., 2019, doi:10.1145/3341301.3359646).
 
 import statistics
 import tempfile
+import time
 from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
@@ -27,7 +28,8 @@ def measure_costs(
 
   All ops run one after the other on one device: this machine's first GPU, or
   else its CPU. The first step is not counted; of the others, the median is
-  taken. TensorFlow does not fuse ops here, so that each is seen.
+  taken. TensorFlow does not fuse ops here, so that each is seen. Then whole
+  steps are timed as they run without that.
 
   Args:
     model_fn: The model_fn of an Estimator, as it is: not a sharded one.
@@ -44,20 +46,21 @@ def measure_costs(
   """
   if steps < 1:
     raise ValueError(f"steps={steps} is too small; use 1 or more")
-  hook = _TraceHook()
-  with tempfile.TemporaryDirectory() as model_dir:
-    run_config = tf.estimator.RunConfig(
-      model_dir=model_dir,
-      session_config=_one_device(),
-      save_checkpoints_steps=None,
-      save_checkpoints_secs=None,
-      save_summary_steps=None,
-      log_step_count_steps=None,
-    )
-    estimator = tf.estimator.Estimator(
-      model_fn, config=run_config, params=params
-    )
-    estimator.train(input_fn, steps=steps + 1, hooks=[hook])
+  hook, times = _TraceHook(), _TimeHook()
+  for each, session_config in ((hook, _one_device()), (times, None)):
+    with tempfile.TemporaryDirectory() as model_dir:
+      run_config = tf.estimator.RunConfig(
+        model_dir=model_dir,
+        session_config=session_config,
+        save_checkpoints_steps=None,
+        save_checkpoints_secs=None,
+        save_summary_steps=None,
+        log_step_count_steps=None,
+      )
+      estimator = tf.estimator.Estimator(
+        model_fn, config=run_config, params=params
+      )
+      estimator.train(input_fn, steps=steps + 1, hooks=[each])
   measured = hook.steps[1:]
   if len(measured) < steps:
     raise ValueError(
@@ -68,7 +71,8 @@ def measure_costs(
   return MeasuredCosts(
     MappingProxyType(
       {n: statistics.median(s.get(n, 0.0) for s in measured) for n in names}
-    )
+    ),
+    statistics.median(times.steps[1:]),
   )
 
 
@@ -86,6 +90,30 @@ def _one_device() -> tf.compat.v1.ConfigProto:
   rewriter = config.graph_options.rewrite_options
   rewriter.remapping = rewriter.OFF
   return config
+
+
+class _TimeHook(tf.estimator.SessionRunHook):
+  """Collects the time of each step.
+
+  Attributes:
+    steps: The seconds of steps.
+  """
+
+  def __init__(self) -> None:
+    self.steps: list[float] = []
+
+  def before_run(
+    self, run_context: tf.estimator.SessionRunContext
+  ) -> tf.estimator.SessionRunArgs | None:
+    self._start = time.perf_counter()
+    return None
+
+  def after_run(
+    self,
+    run_context: tf.estimator.SessionRunContext,
+    run_values: tf.estimator.SessionRunValues,
+  ) -> None:
+    self.steps.append(time.perf_counter() - self._start)
 
 
 class _TraceHook(tf.estimator.SessionRunHook):

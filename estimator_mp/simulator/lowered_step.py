@@ -10,11 +10,12 @@ Replica 0 stands for all. A device of the model axis waits for the slowest.
 import collections
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from compat.private import graph_reads
 from estimator_mp import devices as devices_lib
 from estimator_mp import mesh as mesh_lib
+from estimator_mp.config.measured_costs import MeasuredCosts
 from estimator_mp.config.schedules import orders
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.config.sharding_config import ShardingConfig
@@ -80,7 +81,7 @@ class _Reading:
     self._ops = transfers.ops_of_step(
       graph.get_operation_by_name(plan.train_op)
     )
-    self._seconds = seconds_of_ops(self._ops, machine, config.measured_seconds)
+    self._seconds = seconds_of_ops(self._ops, machine, config.measured_costs)
     self._stages = {
       device: stage
       for stage in range(schedule.num_stages)
@@ -233,15 +234,16 @@ class _Reading:
 def seconds_of_ops(
   ops: Sequence[tf.Operation],
   machine: Machine,
-  measured: Mapping[str, float] | None = None,
+  measured: MeasuredCosts | None = None,
 ) -> dict[tf.Operation, float]:
   """Returns the seconds of ops.
 
   Args:
     ops: Ops of one graph.
     machine: What executes them.
-    measured: The seconds of the ops of the plain model, by name: if an op is
-      made of one of them, it takes as much of its time as of its work.
+    measured: The costs of the plain model: if an op is made of one of its ops,
+      it takes as much of its time as of its work. All are scaled, so that the
+      plain model's sum is the time of its step.
   """
   known = costs.op_costs(ops, device=machine.device)
   seconds = {
@@ -252,17 +254,20 @@ def seconds_of_ops(
   }
   if measured is None:
     return seconds
+  times = measured.seconds
   known = costs.op_costs(
-    [x for x in ops[0].graph.get_operations() if x.name in measured],
+    [x for x in ops[0].graph.get_operations() if x.name in times],
     device=machine.device,
   )
   plain = {op.name: cost.seconds for op, cost in known.items()}
+  loops = {x.name for x in known if x.type in op_types.FUNCTIONAL_LOOPS}
+  scale = (measured.step_seconds or 0.0) / sum(times.values()) or 1.0
   for op, estimate in seconds.items():
     name = op.name
     while match := _SCOPES.match(name):
       name = name[match.end() :]
-    while name and name not in plain:  # Inlined ops are of the call.
-      name = name.rpartition("/")[0]
+    if name not in plain:  # Inlined ops are of the loop.
+      name = next((x for x in loops if name.startswith(f"{x}/")), "")
     if plain.get(name):
-      seconds[op] = measured[name] * estimate / plain[name]
+      seconds[op] = scale * times[name] * estimate / plain[name]
   return seconds
