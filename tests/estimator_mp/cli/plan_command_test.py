@@ -101,7 +101,7 @@ class CommandTest(absltest.TestCase):
     machine.write_text(_MACHINE)
     arguments = (_THEIRS, _X, "--labels=float32[?,1]", "--mesh=stage:2")
     code, output, errors = run_main(
-      *arguments, "--batch_size=64", "--machine=one.toml", "--json"
+      *arguments, "--batch_size=64", f"--machine={machine}", "--json"
     )
     self.assertEqual((code, errors), (0, ""))
     facts = json.loads(output)
