@@ -6,7 +6,7 @@
 # Another command, or other flags, replace "train":
 #
 #   docker run --rm estimator-mp train --mesh=data:2,stage:3
-#   docker run --rm estimator-mp inspect --mesh=stage:2
+#   docker run --rm estimator-mp plan --mesh=stage:2
 FROM python:3.12-slim
 
 RUN useradd --create-home --uid 1000 user

@@ -16,9 +16,7 @@ if typing.TYPE_CHECKING:  # Each is imported when it is first used.
     aggregate_gradients as aggregate_gradients,
   )
   from estimator_mp.comparison.compare import compare as compare
-  from estimator_mp.comparison.inspect_model import (
-    inspect_model_fn as inspect_model_fn,
-  )
+  from estimator_mp.comparison.plan_model import plan as plan
   from estimator_mp.config.sharding_config import (
     ShardingConfig as ShardingConfig,
   )

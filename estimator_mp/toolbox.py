@@ -8,8 +8,8 @@
   exports, and `StageError`, which it raises.
 - `join_cluster`, for programs whose cluster TF_CONFIG does not name: it writes
   the cluster of Slurm, Kubernetes or another cluster resolver there.
-- Classes that functions return or take: `Comparison`, `Inspection`,
-  `MeasuredCosts`, `Placement`.
+- Classes that functions return or take: `Comparison`, `MeasuredCosts`,
+  `ModelPlan`, `Placement`.
 
 Horovod's helpers are in `estimator_mp.replicas.horovod`.
 """
@@ -26,7 +26,7 @@ if typing.TYPE_CHECKING:  # Each is imported when it is first used.
   from estimator_mp.config.placement import Placement as Placement
   from estimator_mp.config.placement import StagePlacement as StagePlacement
   from estimator_mp.distributed.join_cluster import join_cluster as join_cluster
-  from estimator_mp.observe.inspection import Inspection as Inspection
+  from estimator_mp.observe.model_plan import ModelPlan as ModelPlan
   from estimator_mp.observe.progress import EvaluationReport as EvaluationReport
   from estimator_mp.observe.progress import ProgressHook as ProgressHook
   from estimator_mp.observe.verification import PlacementError as PlacementError

@@ -29,7 +29,7 @@ _BEGIN = "<!-- folders: begin (written by tools/draw_architecture.py) -->\n"
 _END = "<!-- folders: end -->"
 
 # Modules of no folder that belong to one, or that a picture can do without.
-_COMMANDS = ("compare", "inspect", "train")
+_COMMANDS = ("compare", "plan", "train")
 _LEFT_OUT = ("", "__init__", "amounts", "toolbox")
 
 # In inches: a page, on which letters of 8 points are legible.

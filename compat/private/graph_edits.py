@@ -5,8 +5,8 @@ TensorFlow 2.15.1 and 2.21.0.
 
 - `Operation._set_device` places an op after it was made; publicly that is
   possible only while it is made.
-- `Operation._set_attr` changes what an op is colocated with, and what XLA may
-  compile it with (`_XlaInternalScope`).
+- `Operation._set_attr` changes what an op is colocated with, what XLA may
+  compile it with (`_XlaInternalScope`), and the shape of a placeholder.
 - `Operation._update_input` makes an op read a copy of a constant; inputs are
   public to read only.
 - `Operation._remove_all_control_inputs` and `_add_control_inputs` change
@@ -71,6 +71,18 @@ def set_colocation(op: tf.Operation, names: Sequence[str]) -> None:
     list=tf.compat.v1.AttrValue.ListValue(s=groups)
   )
   op._set_attr("_class", value)
+
+
+def set_placeholder_shape(placeholder: tf.Tensor, shape: Sequence[int]) -> None:
+  """Makes a placeholder one of a shape, also for copies of its op.
+
+  Args:
+    placeholder: The output of its op.
+    shape: A shape that it can have.
+  """
+  value = tf.compat.v1.AttrValue(shape=tf.TensorShape(shape).as_proto())
+  placeholder.op._set_attr("shape", value)
+  placeholder.set_shape(shape)
 
 
 def set_compilation_scope(op: tf.Operation, scope: str) -> None:

@@ -1,4 +1,4 @@
-"""The commands of estimator-mp, such as train, inspect and compare.
+"""The commands of estimator-mp, such as train, plan and compare.
 
 In: a command line. Out: an exit code, files and words for people.
 """

@@ -19,7 +19,7 @@ from estimator_mp.cli import commands
 # Each is in a module of this folder that knows its flags, and their help.
 COMMANDS = {
   "train": "train_flags.TRAIN",
-  "inspect": "inspect_flags.COMMAND",
+  "plan": "plan_flags.COMMAND",
   "compare": "compare_flags.COMMAND",
   "trace": "train_flags.TRACE",
   "measure": "measure_flags.COMMAND",
@@ -27,6 +27,8 @@ COMMANDS = {
   "predict": "prediction.predict_flags.COMMAND",
   "serve": "prediction.serve_flags.COMMAND",
 }
+# Former names, for one release.
+_RENAMED = {"inspect": "plan"}
 _HELP = frozenset(["--help", "-h", "help"])
 _CLOSED_PIPE = 128 + signal.SIGPIPE
 _AFTER_COMMANDS = """
@@ -65,6 +67,9 @@ def main(argv: list[str]) -> int:
   if name == "--version":
     print(_versions())
     return 0
+  if name in _RENAMED:
+    print(f"{name}: the command is {_RENAMED[name]} now", file=sys.stderr)
+    name = _RENAMED[name]
   if name not in COMMANDS:
     close = difflib.get_close_matches(name, COMMANDS, n=1)
     hint = f"did you mean {close[0]}? " if close else ""

@@ -1,4 +1,4 @@
-"""The options of commands that look at a user's model: inspect and compare.
+"""The options of commands that look at a user's model: plan and compare.
 
 It is the model_fn of a flag, or that of the first Estimator that a program
 trains; or else a model of this project.

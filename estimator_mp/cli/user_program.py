@@ -15,16 +15,19 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import compat
 from estimator_mp.cli import commands, failures, program_flags
 from estimator_mp.cli.deliberate_errors import raised_in
-from estimator_mp.comparison.inspect_model import InputSpec, Spec
 from estimator_mp.config import options as options_lib
 
 import tensorflow as tf
 from absl import flags
+
+Spec: TypeAlias = tf.TensorSpec | tf.SparseTensorSpec
+# Of features or labels: one of them, or some by their names.
+InputSpec: TypeAlias = Spec | dict[str, Spec]
 
 _ENTRY = re.compile(
   r"(?:(?P<name>[^:,\[\]]+):)?\s*(?P<sparse>sparse\s+)?(?P<dtype>\w+)\s*"
@@ -177,6 +180,35 @@ def input_spec(text: str) -> InputSpec:
       f"of several entries each needs a name; write them like {_EXAMPLE}"
     )
   return specs[None]
+
+
+def input_fn_of_zeros(
+  features: InputSpec, labels: InputSpec | None, batch_size: int
+) -> Callable[[], Any]:
+  """Returns an input_fn whose graph knows of a batch what specs do.
+
+  Args:
+    features: The features.
+    labels: The labels; None for none.
+    batch_size: What their unknown dimensions are.
+  """
+
+  def zeros(spec: tf.TensorSpec | None) -> tf.Tensor | None:
+    if spec is None:
+      return None
+    sizes = [batch_size if x is None else x for x in spec.shape]
+    return tf.compat.v1.placeholder_with_default(
+      tf.zeros(sizes, spec.dtype), spec.shape
+    )
+
+  def input_fn() -> Any:
+    specs = features, labels
+    flat = tf.nest.flatten(specs, expand_composites=True)
+    return tf.nest.pack_sequence_as(
+      specs, [*map(zeros, flat)], expand_composites=True
+    )
+
+  return input_fn
 
 
 def _spec(match: re.Match[str]) -> Spec:

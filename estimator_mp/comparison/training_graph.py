@@ -46,16 +46,20 @@ def read_batches(
 
   Args:
     input_fn: An input_fn of an Estimator.
-    count: How many; fewer if it ends before.
+    count: How many; fewer if it ends before. With 0, no session runs.
     run_config: Its `config`, if it takes one, and the seed.
     params: Its `params`, if it takes some.
   """
   with tf.Graph().as_default(), _seeded(run_config):
     features, labels = _call_input_fn(input_fn, run_config, params)
     components = tf.nest.flatten((features, labels), expand_composites=True)
-    tensors = [x for x in components if x is not None]
+    tensors = list(filter(tf.is_tensor, components))
     values: list[list[np.ndarray]] = []
-    with v1.train.SingularMonitoredSession() as session:
+    if not count:
+      return Batches((features, labels), ())
+    # Input is the host's: GPUs are left to the model.
+    on_host = v1.ConfigProto(device_count={"GPU": 0}, allow_soft_placement=True)
+    with v1.train.SingularMonitoredSession(config=on_host) as session:
       while len(values) < count and not session.should_stop():
         try:
           values.append(session.run(tensors))
@@ -64,21 +68,23 @@ def read_batches(
     return Batches((features, labels), tuple(values))
 
 
-def input_specs(
-  input_fn: Callable[..., Any], run_config: tf.estimator.RunConfig
-) -> tuple[Any, Any]:
-  """Returns the specs of features and labels of an input_fn, nested as these.
+def placeholders(inputs: tuple[Any, Any]) -> tuple[Any, Any, list[tf.Tensor]]:
+  """Returns features and labels that are fed, and what is fed of them.
 
   Args:
-    input_fn: An input_fn of an Estimator; nothing is read of it.
-    run_config: Its `config`, if it takes one.
+    inputs: Features and labels, as in `Batches`, or their specs. What is no
+      tensor stays, such as a number.
   """
-  with tf.Graph().as_default():
-    features, labels = tf.nest.map_structure(
-      lambda x: x if x is None else tf.type_spec_from_value(x),
-      _call_input_fn(input_fn, run_config, None),
-    )
-  return features, labels
+  flat = [
+    v1.placeholder(x.dtype, x.shape)
+    if isinstance(x, tf.Tensor | tf.TensorSpec)
+    else x
+    for x in tf.nest.flatten(inputs, expand_composites=True)
+  ]
+  features, labels = tf.nest.pack_sequence_as(
+    inputs, flat, expand_composites=True
+  )
+  return features, labels, list(filter(tf.is_tensor, flat))
 
 
 def _call_input_fn(
@@ -89,7 +95,7 @@ def _call_input_fn(
   """Returns features and labels of the default graph."""
   v1.train.create_global_step()
   arguments = {"mode": _TRAIN, "config": run_config, "params": params}
-  result = input_fn(**_accepted(input_fn, arguments))
+  result = input_fn(**accepted(input_fn, arguments))
   if isinstance(result, tf.data.Dataset | v1.data.Dataset):
     iterator = v1.data.make_initializable_iterator(result)
     v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
@@ -182,12 +188,12 @@ class TrainingGraph:
     self.graph = tf.Graph()
     with self.graph.as_default(), _seeded(run_config):
       v1.train.create_global_step()
-      features, labels = self._make_inputs(inputs)
+      features, labels, self.inputs = placeholders(inputs)
       arguments = {"mode": _TRAIN, "config": run_config, "params": params}
       if "labels" in inspect.signature(model_fn).parameters:
         arguments["labels"] = labels
       with recorder(self.graph) as self.gradients:
-        self.spec = model_fn(features, **_accepted(model_fn, arguments))
+        self.spec = model_fn(features, **accepted(model_fn, arguments))
       self.variables = whole_variables.by_name(v1.global_variables())
       # New reads: the read of a variable itself was made with it, before it was
       # split.
@@ -195,17 +201,6 @@ class TrainingGraph:
         name: tuple(part.read_value() for part in variable.parts)
         for name, variable in self.variables.items()
       }
-
-  def _make_inputs(self, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
-    flat = tf.nest.flatten(inputs, expand_composites=True)
-    placeholders = [
-      x if x is None else v1.placeholder(x.dtype, x.shape) for x in flat
-    ]
-    self.inputs = [x for x in placeholders if x is not None]
-    features, labels = tf.nest.pack_sequence_as(
-      inputs, placeholders, expand_composites=True
-    )
-    return features, labels
 
   @functools.cached_property
   def saver(self) -> tf.compat.v1.train.Saver:
@@ -372,10 +367,15 @@ def _dense(gradient: Any, variable: np.ndarray) -> np.ndarray:
   return total
 
 
-def _accepted(
+def accepted(
   function: Callable[..., Any], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-  """Returns those arguments that a function takes."""
+  """Returns those arguments that a function takes.
+
+  Args:
+    function: An input_fn or a model_fn.
+    given: The arguments.
+  """
   names = inspect.signature(function).parameters
   return {name: value for name, value in given.items() if name in names}
 

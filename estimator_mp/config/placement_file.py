@@ -124,7 +124,7 @@ def resolve_placement(given: Any) -> Any:
 
 def _read(path: str) -> dict[str, Any]:
   """Returns the JSON object of a file."""
-  otherwise = "train or inspect again to write a new one"
+  otherwise = "train or plan again to write a new one"
   try:
     return files.read_json(path, _FORMAT, otherwise)
   except files.FormatError as error:
@@ -142,6 +142,6 @@ def _placement_of_file(path: str, values: Mapping[str, Any]) -> Placement:
 
 def _damaged(path: str, reason: object) -> PlacementFileError:
   return PlacementFileError(
-    f"{path} holds no placement ({reason}); delete it, and train or inspect "
+    f"{path} holds no placement ({reason}); delete it, and train or plan "
     "again to write a new one"
   )

@@ -64,7 +64,7 @@ class ShardingOptions:
       balanced cost. Or rules, pairs of a regular expression for names and a
       stage, of which the first that is found counts: [["layer_[0-5]/", 0],
       [".*", 1]]. Or a `Placement`, or the path of a placement.json that
-      training or `inspect` wrote, which is read at once. Ops that model_fn
+      training or `plan` wrote, which is read at once. Ops that model_fn
       itself places by `estimator_mp.stage` or `tf.device` stay there.
     memory_limit: Memory limit of a device for the automatic placement, such as
       500MB or 256MiB: weights with gradients and two slots, and activations. By

@@ -11,7 +11,7 @@ from typing import Any
 
 from estimator_mp import amounts
 from estimator_mp.config import placement as placement_lib
-from estimator_mp.observe import drawing, inspection
+from estimator_mp.observe import drawing, model_plan
 
 import numpy as np
 
@@ -23,15 +23,13 @@ _MAX_FAR = 6
 _FORWARD, _BACKWARD, _SHARE = "#2563a8", "#c2571a", "#7fa8d1"
 
 
-def write_pictures(
-  inspected: inspection.Inspection, directory: str
-) -> list[str]:
+def write_pictures(plan: model_plan.ModelPlan, directory: str) -> list[str]:
   """Draws a partition into placement.png and placement.svg.
 
   The same partition gives the same files.
 
   Args:
-    inspected: The partition.
+    plan: The partition.
     directory: An existing folder.
 
   Returns:
@@ -40,14 +38,14 @@ def write_pictures(
   Raises:
     ValueError: If matplotlib is not installed.
   """
-  stages = inspected.placement.stages
+  stages = plan.placement.stages
   first = {
     contents.device: stages[contents.stages[0]].device
-    for contents in inspected.placement.replicas
+    for contents in plan.placement.replicas
     if not contents.replica
   }
-  sent = inspected.placement.transfers
-  boundaries = inspection.boundaries(sent, inspected.mesh, first)
+  sent = plan.placement.transfers
+  boundaries = model_plan.boundaries(sent, plan.mesh, first)
   column = {x.device: k for k, x in reversed([*enumerate(stages)])}
   spans = {
     x: column[x.destination] - column[x.source]
@@ -67,9 +65,9 @@ def write_pictures(
   )
   layers = max(len(x.layers) for x in stages)
   heights = [_ARROW * (above + 1), _ROW * (8 + layers), _ARROW * (below + 1)]
-  footer = _footer(inspected, boundaries, left_out)
+  footer = _footer(plan, boundaries, left_out)
   size = (_WIDTH * len(stages) + 1, sum(heights) + 0.8)
-  with drawing.figure(size, inspected.title, footer) as figure:
+  with drawing.figure(size, plan.title, footer) as figure:
     every_axes = figure.subplots(3, sharex=True, height_ratios=heights)
     top, middle, bottom = every_axes
     top.set(ylim=(0, above + 1), xlim=(-0.5, len(stages) - 0.5))
@@ -78,22 +76,22 @@ def write_pictures(
       axes.axis("off")
     for start, span, text in arrows:
       _draw_arrow(top if span > 0 else bottom, start, span, text)
-    _draw_table(middle, inspected, layers)
+    _draw_table(middle, plan, layers)
     return drawing.save(figure, directory, "placement")
 
 
-def dot(inspected: inspection.Inspection) -> str:
+def dot(plan: model_plan.ModelPlan) -> str:
   """Returns a partition in Graphviz's language; `dot -Tsvg` draws it.
 
   Args:
-    inspected: The partition.
+    plan: The partition.
   """
-  columns = inspected.columns()
+  columns = plan.columns()
   labels: dict[str, list[str]] = {}
   for device, *values in zip(columns["device"], *columns.values(), strict=True):
     words = map(": ".join, zip(columns, values, strict=True))
     labels.setdefault(device, []).extend(words)
-  devices = inspected.placement.replicas
+  devices = plan.placement.replicas
   titles, *positions = placement_lib.positions(devices)
   for contents, position in zip(devices, positions, strict=True):
     words = map(" ".join, zip(titles, position, strict=True))
@@ -101,12 +99,12 @@ def dot(inspected: inspection.Inspection) -> str:
   texts = [
     "rankdir=LR;",
     'node [shape=box, fontname="sans-serif"];',
-    f"label={_quoted(inspected.title)};",
+    f"label={_quoted(plan.title)};",
     *(f"{_quoted(x)} [label={_quoted(*labels[x])}];" for x in labels),
     *(
       f"{_quoted(x.source)} -> {_quoted(x.destination)} "
       f"[label={_quoted(x.summary())}];"
-      for x in inspected.boundaries
+      for x in plan.boundaries
     ),
   ]
   return "\n  ".join(["digraph placement {", *texts]) + "\n}\n"
@@ -118,19 +116,19 @@ def _quoted(*words: str) -> str:
 
 
 def _footer(
-  inspected: inspection.Inspection,
-  boundaries: Sequence[inspection.Boundary],
-  left_out: Sequence[inspection.Boundary],
+  plan: model_plan.ModelPlan,
+  boundaries: Sequence[model_plan.Boundary],
+  left_out: Sequence[model_plan.Boundary],
 ) -> str:
   """Returns the line at the bottom."""
-  texts = [f"Sent each training step: {inspected.sent()}."]
-  if inspected.replicas is not None:
-    summed = amounts.amount(inspected.replicas.num_bytes, "B")
+  texts = [f"Sent each training step: {plan.sent()}."]
+  if plan.replicas is not None:
+    summed = amounts.amount(plan.replicas.num_bytes, "B")
     texts.append(
-      f"Replica 0 of {inspected.mesh.axis_size('data')}; each sums {summed} of "
+      f"Replica 0 of {plan.mesh.axis_size('data')}; each sums {summed} of "
       "gradients with the others."
     )
-  if inspected.mesh.axis_size("model") > 1:
+  if plan.mesh.axis_size("model") > 1:
     within = sum(x.num_bytes for x in boundaries if x.source == x.destination)
     texts.append(f"Within stages: {amounts.amount(within, 'B')}.")
   if left_out:
@@ -139,18 +137,16 @@ def _footer(
   return " ".join(texts)
 
 
-def _draw_table(
-  axes: Any, inspected: inspection.Inspection, num_layers: int
-) -> None:
+def _draw_table(axes: Any, plan: model_plan.ModelPlan, num_layers: int) -> None:
   """Draws a column for each stage, the darker the larger its shares are."""
-  rows = inspected.columns()
-  others = inspected.mesh.axis_size("model") - 1
+  rows = plan.columns()
+  others = plan.mesh.axis_size("model") - 1
   if others:
     rows["device"] = [f"{x} and {others} more" for x in rows["device"]]
   rows["layers"] = [
-    "\n".join(map(_shortened, x.layers)) for x in inspected.placement.stages
+    "\n".join(map(_shortened, x.layers)) for x in plan.placement.stages
   ]
-  shares = {"FLOPs": inspected.flop_shares(), "time": inspected.time_shares()}
+  shares = {"FLOPs": plan.flop_shares(), "time": plan.time_shares()}
   table = axes.table(
     [*rows.values()],
     rowLabels=[*rows],

@@ -1,6 +1,6 @@
 """The split plan: the split over the model axis, and its traffic.
 
-It is plain data, for `inspect`; ops and tensors go by their names.
+It is plain data, for `plan`; ops and tensors go by their names.
 """
 
 import dataclasses

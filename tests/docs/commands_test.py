@@ -7,7 +7,7 @@ import math
 import re
 from unittest import mock
 
-from estimator_mp.cli import inspect_flags, run_train, train_flags
+from estimator_mp.cli import plan_flags, run_train, train_flags
 from model_fns.datasets import clicks
 from tests import tiers
 from tests.docs import guide_case, guides
@@ -109,8 +109,8 @@ class CommandsTest(guide_case.GuideCase):
       ]
     )
   )
-  def test_inspect(self, guide, printed, drawn):
-    self.assertRegex(self.inspect(f"docs/{guide}.md"), printed)
+  def test_plan(self, guide, printed, drawn):
+    self.assertRegex(self.plan(f"docs/{guide}.md"), printed)
     if drawn is not None:
       picture = self.picture(f"docs/{guide}.md").with_suffix(".svg").read_text()
       self.assertIn(drawn, picture)
@@ -124,18 +124,16 @@ class CommandsTest(guide_case.GuideCase):
     self.assertIn(" between replicas, ", output)
 
   @tiers.slow
-  def test_inspect_replicas(self):
-    first, *others = guide_case.commands(_REPLICAS, "inspect")
+  def test_plan_replicas(self):
+    first, *others = guide_case.commands(_REPLICAS, "plan")
     (example,) = re.findall(
       r"^```\n(\d+ replicas; .*?)```", guides.read(_REPLICAS), re.M | re.S
     )
-    self.assertIn(
-      example, guide_case.printed(inspect_flags.COMMAND.main, *first)
-    )
+    self.assertIn(example, guide_case.printed(plan_flags.COMMAND.main, *first))
     self.assertNotEmpty(others)
     for arguments in others:
       self.assertRegex(
-        guide_case.printed(inspect_flags.COMMAND.main, *arguments),
+        guide_case.printed(plan_flags.COMMAND.main, *arguments),
         r" sums? by ring; ",
       )
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from unittest import mock
 
-from estimator_mp.cli import inspect_flags, results, run_train, train_flags
+from estimator_mp.cli import plan_flags, results, run_train, train_flags
 from tests.docs import guides
 from tests.estimator_mp.cli import train_runs
 
@@ -44,16 +44,16 @@ class GuideCase(parameterized.TestCase):
       self.assertEqual(run_train.run_command(options), 0, output.getvalue())
     return train_runs.result(str(self.folder / "run"))
 
-  def inspect(self, guide: str) -> str:
-    """Returns what inspecting the guide's first program prints."""
-    (arguments,) = commands(guide, "inspect")
+  def plan(self, guide: str) -> str:
+    """Returns what planning the guide's first program prints."""
+    (arguments,) = commands(guide, "plan")
     (module,) = re.findall(r"--model_fn=(\w+):", " ".join(arguments))
     (self.folder / f"{module}.py").write_text(guides.programs(guide)[0])
     with (
       mock.patch.object(sys, "path", [str(self.folder), *sys.path]),
       contextlib.redirect_stdout(io.StringIO()) as output,
     ):
-      self.assertEqual(inspect_flags.COMMAND.main(["inspect", *arguments]), 0)
+      self.assertEqual(plan_flags.COMMAND.main(["plan", *arguments]), 0)
     return output.getvalue()
 
   def picture(self, guide: str) -> pathlib.Path:

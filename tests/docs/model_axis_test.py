@@ -9,7 +9,7 @@ import shlex
 from unittest import mock
 
 import estimator_mp
-from estimator_mp.cli import inspect_flags
+from estimator_mp.cli import plan_flags
 from tests.docs import guide_case, guides
 from tests.estimator_mp import parts
 
@@ -20,7 +20,7 @@ _GUIDE = "docs/model_axis.md"
 
 
 def setUpModule():
-  # The inspect command does so itself, once its flags are parsed.
+  # The plan command does so itself, once its flags are parsed.
   tf.get_logger().setLevel("FATAL")
 
 
@@ -28,13 +28,13 @@ class GuideTest(absltest.TestCase):
   def test_the_command_draws_and_prints_what_the_guide_shows(self):
     folder = pathlib.Path(self.create_tempdir().full_path)
     text = guides.read(_GUIDE)
-    (command,) = re.findall(r"^    estimator-mp inspect (.+)", text, re.M)
+    (command,) = re.findall(r"^    estimator-mp plan (.+)", text, re.M)
     with (
       mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=str(folder)),
       contextlib.redirect_stdout(io.StringIO()) as output,
     ):
       self.assertEqual(
-        inspect_flags.COMMAND.main(["inspect", *shlex.split(command)]), 0
+        plan_flags.COMMAND.main(["plan", *shlex.split(command)]), 0
       )
     (picture,) = re.findall(r"\]\((pictures\S+png)\)", text)
     self.assertTrue((folder / "docs" / picture).exists(), output.getvalue())

@@ -12,7 +12,7 @@ import re
 import sys
 
 import estimator_mp
-from estimator_mp.cli import compare_flags, inspect_flags, train_flags
+from estimator_mp.cli import compare_flags, plan_flags, train_flags
 
 from absl import flags
 from absl.testing import absltest
@@ -23,7 +23,7 @@ _PAGE = pathlib.Path(
 _COMMANDS = {
   "train": train_flags.TRAIN.parse,
   "trace": train_flags.TRACE.parse,
-  "inspect": inspect_flags.COMMAND.parse,
+  "plan": plan_flags.COMMAND.parse,
   "compare": compare_flags.COMMAND.parse,
 }
 

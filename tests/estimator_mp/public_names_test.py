@@ -9,9 +9,9 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp import toolbox
-from estimator_mp.cli import run_inspect
+from estimator_mp.cli import run_plan
 from estimator_mp.config import placement
-from estimator_mp.observe import inspection, trace_hook
+from estimator_mp.observe import model_plan, trace_hook
 from model_fns import datasets
 from tests import tiers
 
@@ -97,18 +97,18 @@ class ExtraTest(absltest.TestCase):
 
   def test_picture_of_a_placement(self):
     stage = placement.StagePlacement(0, "/device:CPU:0", ("dense",), 1, 4)
-    inspected = inspection.Inspection(
+    plan = model_plan.ModelPlan(
       "net",
       estimator_mp.Mesh.create("stage:1"),
       placement.Placement((stage,), {}),
-      (inspection.StageCosts(1, 1.0, 4, 4),),
+      (model_plan.StageCosts(1, 1.0, 4, 4),),
       (),
     )
     with (
       mock.patch.dict(sys.modules, {"matplotlib": None}),
       self.assertRaisesRegex(ValueError, f"needs matplotlib .*; {_EXTRA}, or "),
     ):
-      run_inspect.write(inspected, "out")
+      run_plan.write(plan, "out")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from tests.compat import processes
 
 from absl.testing import absltest, parameterized
 
-_COMMANDS = ("compare", "inspect", "trace", "train")
+_COMMANDS = ("compare", "plan", "trace", "train")
 # What a process runs: a command, as pip's script or `python -m` start it. At
 # the end it says what it imported that is neither Python's nor ours, and what
 # takes longest of Python's.
@@ -168,10 +168,10 @@ class CommandStartTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("schedule", "train", "--schedule=gpipe --num_virtual_stages=2"),
     ("batch_of_trace", "trace", "--batch_size=30 --num_micro_batches=4"),
-    ("no_features", "inspect", "--model_fn=theirs:model_fn"),
-    ("no_model", "inspect", "--features=x:float32[?,1]"),
-    ("params", "inspect", "--model_fn=a:b --features=x:int32[1] --params=5"),
-    ("rules", "inspect", '--placement=[["a",5]]'),
+    ("no_features", "plan", "--model_fn=theirs:model_fn"),
+    ("no_model", "plan", "--features=x:float32[?,1]"),
+    ("params", "plan", "--model_fn=a:b --features=x:int32[1] --params=5"),
+    ("rules", "plan", '--placement=[["a",5]]'),
     ("no_function", "compare", "--model_fn=theirs:model_fn"),
   )
   def test_flags_that_do_not_fit(self, command, arguments):
@@ -195,7 +195,7 @@ class CommandStartTest(parameterized.TestCase):
   def test_a_person_reads_a_line_at_once(self):
     """On a terminal; other tests pin that it is not in a log."""
     terminal, its_end = os.openpty()
-    command = [sys.executable, "-m", "estimator_mp", "inspect"]
+    command = [sys.executable, "-m", "estimator_mp", "plan"]
     with subprocess.Popen(
       command, env=_environment(), stdout=subprocess.DEVNULL, stderr=its_end
     ) as process:
@@ -203,7 +203,7 @@ class CommandStartTest(parameterized.TestCase):
       with open(terminal, encoding="utf-8") as shown:
         line = shown.readline()
       process.kill()
-    self.assertEqual(line, "inspect: loading TensorFlow\n")
+    self.assertEqual(line, "plan: loading TensorFlow\n")
 
   @tiers.slow
   def test_sharding_warns_of_nothing(self):

@@ -9,7 +9,7 @@ from estimator_mp.cli import (
   commands,
   compare_flags,
   first_training,
-  inspect_flags,
+  plan_flags,
 )
 from tests import tiers
 from tests.estimator_mp.cli import command_runs, user_programs
@@ -130,7 +130,7 @@ class FirstTrainingTest(parameterized.TestCase):
   @parameterized.parameters(
     tiers.sample([(user_programs.SCRIPT, "--units=6"), (TPU_SCRIPT,)])
   )
-  def test_a_program_is_compared_and_inspected(self, text, *arguments):
+  def test_a_program_is_compared_and_planned(self, text, *arguments):
     self.write(text)
     flags = ("--mesh=stage:2", "--num_micro_batches=2", "--", "train.py")
     code, output, errors = command_runs.run(
@@ -139,11 +139,11 @@ class FirstTrainingTest(parameterized.TestCase):
     self.assertEqual((code, errors), (0, ""))
     self.assertIn("\nequal: losses, gradient norms and ", output)
     code, output, errors = command_runs.run(
-      inspect_flags.COMMAND.main, "--schedule=zb1p", *flags, *arguments
+      plan_flags.COMMAND.main, "--schedule=zb1p", *flags, *arguments
     )
     self.assertEqual((code, errors), (0, ""))
     title = " ".join(["train.py", *arguments])
-    self.assertStartsWith(output, f"{title} on stage:2\n")
+    self.assertStartsWith(output, f"{title} on stage:2, a batch of ")
     self.assertRegex(output, r"\n1 +/device:CPU:1 +second ")
 
 

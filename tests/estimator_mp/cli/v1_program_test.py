@@ -1,6 +1,6 @@
 """An unedited program of TensorFlow 1, docs/migrating.md's, with --v1.
 
-It trains, is inspected and compared, and is sharded by an added line.
+It trains, is planned and compared, and is sharded by an added line.
 """
 
 import os
@@ -81,8 +81,8 @@ class V1ProgramTest(parameterized.TestCase):
     self.assertEqual(done.returncode, 0)
 
   @tiers.slow
-  def test_inspect(self):
-    _, *arguments = _COMMANDS["inspect"]
+  def test_plan(self):
+    _, *arguments = _COMMANDS["plan"]
     done = self.run_command("-m", "estimator_mp", *arguments)
     self.assertRegex(
       done.stdout, r"2 +/device:CPU:2  table, logits", done.stderr

@@ -29,7 +29,7 @@ class WithoutExtrasTest(parameterized.TestCase):
 
   @tiers.slow
   @parameterized.parameters(
-    ("inspect", r"(?m)^1 +/device:CPU:1 +second "),
+    ("plan", r"(?m)^1 +/device:CPU:1 +second "),
     ("compare", r"(?m)^equal: losses, "),
   )
   def test_own_program(self, command, expected):

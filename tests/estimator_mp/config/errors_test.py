@@ -413,7 +413,7 @@ OTHERS = (
     (
       f"placement_file_{kind}_{name}",
       read(data),
-      f"placement.json|{said}|delete it|train or inspect again",
+      f"placement.json|{said}|delete it|train or plan again",
     )
     for kind, read, files in (
       ("given", functools.partial(of_file, "placement"), PLACEMENTS),
@@ -429,7 +429,7 @@ OTHERS = (
       f"{option}.json|{said}|upgrade estimator_mp|{fix}",
     )
     for option, newer, fix in (
-      ("placement", 2, "train or inspect again"),
+      ("placement", 2, "train or plan again"),
       ("measured_costs", 3, "measure them again"),
     )
     for name, data, said in formats(newer)

@@ -6,8 +6,6 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp import toolbox
-from estimator_mp.cli import user_program
-from estimator_mp.comparison import inspect_model
 from estimator_mp.config import options
 from estimator_mp.placement import costs
 from tests import tiers
@@ -108,12 +106,7 @@ class MeasureTest(absltest.TestCase):
       self.assertEqual(json.load(file), {"format": 2, **costs.to_dict()})
 
     def layers_of_first_stage(config):
-      found = inspect_model.inspect_model_fn(
-        slow_first_model_fn,
-        user_program.input_spec("x:float32[?,10]"),
-        user_program.input_spec("int32[?,1]"),
-        config,
-      )
+      found = estimator_mp.plan(slow_first_model_fn, _input_fn, config)
       return found.placement.stages[0].layers, found.time_shares()
 
     estimated = estimator_mp.ShardingConfig("stage:2")

@@ -1,4 +1,4 @@
-"""The inspect command: its output, its files, the guide, the errors."""
+"""The plan command: its output, its files, the guide, the errors."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import sys
 from unittest import mock
 
 import estimator_mp
-from estimator_mp.cli import inspect_flags
+from estimator_mp.cli import main, plan_flags
 from estimator_mp.config import placement_file
 from tests import tiers
 from tests.estimator_mp.cli import command_runs, user_programs
@@ -39,12 +39,21 @@ tf.estimator.Estimator(my_model.model_fn, params=params).train(input_fn)
 """
 
 
+_MACHINE = """
+name = "one"
+[device]
+kind = "GPU"
+flops = { float32 = 1e12 }
+memory_bytes = 1e9
+memory_bandwidth = 1e11
+launch_seconds = 1e-6
+"""
 _THEIRS, _X = "--model_fn=their_program:model_fn", "--features=x:float32[?,10]"
 
 
 def run_main(*arguments):
   """Returns the exit code, standard output and standard error."""
-  return command_runs.run(inspect_flags.COMMAND.main, *arguments)
+  return command_runs.run(plan_flags.COMMAND.main, *arguments)
 
 
 class CommandTest(absltest.TestCase):
@@ -87,18 +96,53 @@ class CommandTest(absltest.TestCase):
     self.assertLen(facts["costs"], 2)
     self.assertGreater(facts["costs"][1]["flops"], 0)
 
+  def test_json(self):
+    machine = pathlib.Path(self.folder, "one.toml")
+    machine.write_text(_MACHINE)
+    arguments = (_THEIRS, _X, "--labels=float32[?,1]", "--mesh=stage:2")
+    code, output, errors = run_main(
+      *arguments, "--batch_size=64", f"--machine={machine}", "--json"
+    )
+    self.assertEqual((code, errors), (0, ""))
+    facts = json.loads(output)
+    self.assertEqual((facts["num_examples"], facts["mesh"]), (64, "stage:2"))
+    self.assertEqual(facts["machine"]["name"], "one")
+
+  def test_a_program_s_model_dir_stays_as_it_is(self):
+    program = user_programs.SCRIPT.replace(
+      "RunConfig(", "RunConfig(model_dir='run', "
+    )
+    pathlib.Path(self.folder, "train.py").write_text(program)
+    self.addCleanup(os.chdir, os.getcwd())
+    code, output, errors = run_main(
+      "--mesh=stage:2", "--", "train.py", "--units=6"
+    )
+    self.assertEqual((code, errors), (0, ""))
+    self.assertStartsWith(
+      output, "train.py --units=6 on stage:2, a batch of 8 examples\n"
+    )
+    self.assertFalse(pathlib.Path(self.folder, "run").exists())
+
+  def test_inspect_is_its_former_name(self):
+    code, output, errors = command_runs.run(
+      lambda words: main.main([words[0], "inspect", *words[1:]]),
+      "--mesh=stage:2",
+    )
+    self.assertEqual((code, errors), (0, "inspect: the command is plan now\n"))
+    self.assertStartsWith(output, "cifar10_cnn on stage:2, ")
+
 
 class GuideTest(absltest.TestCase):
   @tiers.slow
   def test_every_command_of_the_guide_runs(self):
     root = pathlib.Path(__file__).parents[3]
-    guide = (root / "docs" / "inspect.md").read_text(encoding="utf-8")
+    guide = (root / "docs" / "plan.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", guide, re.S)
     folder = pathlib.Path(self.create_tempdir().full_path)
     (folder / "my_model.py").write_text(program)
     (folder / "train.py").write_text(_TRAIN)
     joined = guide.replace("\\\n", " ")
-    commands = re.findall(r"^    estimator-mp inspect(.*)", joined, re.M)
+    commands = re.findall(r"^    estimator-mp plan(.*)", joined, re.M)
     self.assertLen(commands, 5)
     self.addCleanup(os.chdir, os.getcwd())
     with (

@@ -1,7 +1,7 @@
-"""Inspection: computation, contents and transfers of a graph's stages.
+"""The plan of a model: computation, contents and transfers of its stages.
 
-No session runs: the costs are those of a nominal batch, and the transfers are
-planned ones. `comparison.inspect_model` builds the graph of a model_fn for it.
+No session runs: costs and transfers are those of the shapes of a graph, which
+`comparison.plan_model` builds.
 """
 
 import collections
@@ -16,6 +16,7 @@ from estimator_mp.config import options, placement_file
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.graph import shapes
+from estimator_mp.machines.machine import Machine
 from estimator_mp.placement import costs, evenness
 from estimator_mp.placement.forward_graph import ForwardGraph
 from estimator_mp.planning import sharding_plan
@@ -36,7 +37,7 @@ _WORDS = MappingProxyType(
 
 @dataclasses.dataclass(frozen=True)
 class StageCosts:
-  """The computation and memory of one stage, for a nominal batch.
+  """The computation and memory of one stage.
 
   Attributes:
     flops: Floating-point operations of its forward ops.
@@ -63,7 +64,7 @@ class Boundary:
     source: The canonical name of the device that sends.
     destination: That of the device that receives.
     num_tensors: How many tensors.
-    num_bytes: Their bytes, for a nominal batch.
+    num_bytes: Their bytes.
   """
 
   source: str
@@ -77,7 +78,7 @@ class Boundary:
 
 
 @dataclasses.dataclass(frozen=True)
-class InspectedReplicas:
+class ReplicasPlan:
   """The replicas of a model: their variables, and the sums over them.
 
   Attributes:
@@ -114,8 +115,8 @@ class InspectedReplicas:
 
 
 @dataclasses.dataclass(frozen=True)
-class Inspection:
-  """A partition and its costs.
+class ModelPlan:
+  """The plan of a model: its partition, and the costs of a batch.
 
   Attributes:
     model: The name of the model.
@@ -127,6 +128,8 @@ class Inspection:
     splits: The split over the model axis; None on a mesh without one.
     segments: The segments of slices of the batch, and the ops that are executed
       once; None if the batch has one slice.
+    num_examples: How many examples the batch has; None if it is a nominal one.
+    machine: The machine that the mesh is of; None if it is not known.
   """
 
   model: str
@@ -134,14 +137,19 @@ class Inspection:
   placement: placement_lib.Placement
   costs: tuple[StageCosts, ...]
   boundaries: tuple[Boundary, ...]
-  replicas: InspectedReplicas | None = None
+  replicas: ReplicasPlan | None = None
   splits: SplitPlan | None = None
   segments: BatchReport | None = None
+  num_examples: int | None = None
+  machine: Machine | None = None
 
   @property
   def title(self) -> str:
-    """The model and the mesh, in a line."""
-    return f"{self.model} on {self.mesh}"
+    """The model, the mesh and the batch, in a line."""
+    batch = f"a nominal batch of {shapes.NOMINAL_BATCH} examples"
+    if self.num_examples is not None:
+      batch = f"a batch of {amounts.counted(self.num_examples, 'example')}"
+    return f"{self.model} on {self.mesh}, {batch}"
 
   def time_shares(self) -> list[float]:
     """Returns each stage's part of the planned time; the sum is 1."""
@@ -158,6 +166,8 @@ class Inspection:
       "replication": self.replicas,
       "splits": self.splits,
       "segments": self.segments,
+      "num_examples": self.num_examples,
+      "machine": self.machine,
     }
     values |= {
       name: options.to_plain(value)
@@ -221,38 +231,36 @@ class Inspection:
     return _sent(len(sent), sum(x.num_bytes for x in sent))
 
 
-def inspect_graph(
+def plan_of_graph(
   graph: tf.Graph,
   forward: ForwardGraph,
   config: sharding_config_lib.ShardingConfig,
-  model: str = "",
-) -> Inspection:
-  """Returns the partition of a graph that a sharded model_fn built to train.
+  **fields: Any,
+) -> ModelPlan:
+  """Returns the plan of a graph that a sharded model_fn built to train.
 
   Args:
     graph: The graph.
     forward: The ops that compute its loss from features, and their weights.
     config: How it was sharded.
-    model: The name of the model.
+    **fields: Fields of the plan that the graph does not say.
   """
   mesh = config.create_mesh()
   placement = sharding_plan.get_placement(graph)
   plan = sharding_plan.get_plan(graph)
-  return Inspection(
-    model,
-    mesh,
-    placement,
-    _costs_of_stages(graph, forward, placement, config.measured_seconds),
-    boundaries(placement.transfers, mesh),
-    InspectedReplicas(
-      config.variables,
-      config.optimizer_state,
-      tuple(_sums_of_step(graph)),
+  replicas = None
+  if any(device.replica for device in placement.replicas):
+    replicas = ReplicasPlan(
+      config.variables, config.optimizer_state, tuple(_sums_of_step(graph))
     )
-    if any(device.replica for device in placement.replicas)
-    else None,
-    None if plan is None else plan.splits,
-    None if plan is None else plan.segments,
+  return ModelPlan(
+    mesh=mesh,
+    placement=placement,
+    costs=_costs_of_stages(graph, forward, placement, config.measured_seconds),
+    boundaries=boundaries(placement.transfers, mesh),
+    replicas=replicas,
+    segments=None if plan is None else plan.segments,
+    **fields,
   )
 
 

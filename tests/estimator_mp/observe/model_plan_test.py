@@ -1,4 +1,4 @@
-"""Inspection: the partition of a model_fn, its costs and its picture."""
+"""Plans of a model_fn: its partition, its costs and its picture."""
 
 import collections
 import json
@@ -8,10 +8,10 @@ import re
 import estimator_mp
 from estimator_mp import amounts, toolbox
 from estimator_mp.cli import user_program
-from estimator_mp.comparison import inspect_model
 from estimator_mp.config import placement_file
 from estimator_mp.observe import placement_picture
 from tests import tiers
+from tests.estimator_mp import parts
 from tests.estimator_mp.equality import bert
 from tests.estimator_mp.models import catalogue, data
 
@@ -26,21 +26,111 @@ LABELS = user_program.input_spec("int32[?,1]")
 BATCH = 32  # Where the features do not say.
 
 
-def inspect_zoo(name, **config):
+def plan_of_specs(model_fn, features, labels, config, **fields):
+  input_fn = user_program.input_fn_of_zeros(features, labels, BATCH)
+  return estimator_mp.plan(model_fn, input_fn, config, **fields)
+
+
+def plan_of_zoo(name, **config):
   model = catalogue.NETWORKS[name]
-  return inspect_model.inspect_model_fn(
-    model.model_fn,
-    ZOO_FEATURES,
-    LABELS,
-    estimator_mp.ShardingConfig(**config),
-    model.params,
-    name,
+  config = estimator_mp.ShardingConfig(**config)
+  return plan_of_specs(
+    model.model_fn, ZOO_FEATURES, LABELS, config, params=model.params
   )
 
 
-class InspectionTest(parameterized.TestCase):
+def _of_lines(lines):
+  x = tf.strings.to_number(tf.strings.split(lines).to_tensor(shape=[None, 10]))
+  return {"x": x}, x[:, :1]
+
+
+class BatchTest(parameterized.TestCase):
+  """The costs are those of a batch that is read, the decisions are not."""
+
+  def _plan(self, name, input_fn, **config):
+    model = catalogue.MODELS[name]
+    return estimator_mp.plan(
+      model.model_fn,
+      input_fn,
+      estimator_mp.ShardingConfig(**config),
+      params=model.params,
+      model=name,
+    )
+
+  @parameterized.parameters(tiers.sample(["stage:2", "model:2", "data:2"]))
+  def test_costs_follow_the_batch(self, mesh):
+    nominal = plan_of_zoo("mlp_adam", mesh=mesh)
+    plan = self._plan("mlp_adam", data.input_fn, mesh=mesh)
+    self.assertEqual(plan.num_examples, 25)
+    self.assertEqual(plan.title, f"mlp_adam on {mesh}, a batch of 25 examples")
+    self.assertEqual(plan.placement.stages, nominal.placement.stages)
+    for cost, other in zip(plan.costs, nominal.costs, strict=True):
+      ratio = cost.activation_bytes / other.activation_bytes
+      self.assertAlmostEqual(ratio, 25 / BATCH, delta=0.01)
+    if mesh == "model:2":
+      sent = {x.tensor: x.num_bytes for x in plan.splits.sent}
+      of_nominal = {x.tensor: x.num_bytes for x in nominal.splits.sent}
+      self.assertEqual(sent["dense/MatMul:0"], 25 * 16 * 4)
+      self.assertEqual(of_nominal["dense/MatMul:0"], BATCH * 16 * 4)
+      self.assertEqual(sent.keys(), of_nominal.keys())
+
+  def test_slices_that_do_not_divide_the_batch(self):
+    """Of 25 examples, two slices have 13 and 12."""
+    config = {"mesh": "stage:2", "num_micro_batches": 2}
+    rules = (("^dense/", 0), (".", 1))
+    plan = self._plan("mlp_adam", data.input_fn, placement=rules, **config)
+    forward = [
+      x.num_bytes
+      for x in plan.placement.transfers
+      if x.tensor.endswith("dense/Relu:0")
+    ]
+    self.assertCountEqual(forward, [13 * 16 * 4, 12 * 16 * 4])
+
+  def test_without_its_data(self):
+    """As if its files were on another machine."""
+
+    def input_fn():
+      lines = tf.data.TextLineDataset("/none/data.csv").batch(8)
+      return lines.map(_of_lines)
+
+    def model_fn(features, labels, mode):
+      self.assertEqual(features["x"].shape.as_list(), [None, 10])
+      return parts.spec(mode, parts.loss_of(labels, parts.tower(features["x"])))
+
+    plan = estimator_mp.plan(
+      model_fn, input_fn, estimator_mp.ShardingConfig("stage:2")
+    )
+    self.assertIsNone(plan.num_examples)
+    self.assertEqual(
+      plan.title, "model_fn on stage:2, a nominal batch of 32 examples"
+    )
+
+  @tiers.slow
+  @parameterized.parameters(
+    "widths_of_sparse_and_ragged", "sequence_features", "mean_of_words"
+  )
+  def test_sparse_and_ragged_inputs(self, name):
+    model = catalogue.MODELS[name]
+    plan = self._plan(name, lambda: model.input_fn("open"), mesh="stage:2")
+    self.assertEqual(plan.num_examples, 8)
+
+  def test_what_does_not_fit(self):
+    for fields, message in (
+      ({"params": {"units": 3}}, "^model_fn takes no params, but params were"),
+      ({"machine": "none"}, "^machine='none' is unknown; give the path of a"),
+    ):
+      with self.assertRaisesRegex(ValueError, message):
+        estimator_mp.plan(
+          _embedding_model_fn,
+          data.input_fn,
+          estimator_mp.ShardingConfig("stage:2"),
+          **fields,
+        )
+
+
+class ModelPlanTest(parameterized.TestCase):
   def test_what_a_mesh_has_none_of_is_not_said(self):
-    found = inspect_zoo("mlp_adam", mesh="stage:2")
+    found = plan_of_zoo("mlp_adam", mesh="stage:2")
     self.assertIsNone(found.replicas)
     self.assertIsNone(found.segments)
     self.assertIsNone(found.splits)
@@ -55,7 +145,7 @@ class InspectionTest(parameterized.TestCase):
   def test_costs_are_those_of_the_layers(self, mesh, count):
     """Three dense layers: 10 -> 16 -> 16 -> 8 -> 1, cut by rules."""
     rules = (("^dense/", 0), ("^dense_1/", 1), (".", 2))
-    found = inspect_zoo(
+    found = plan_of_zoo(
       "mlp_adam", mesh=mesh, placement=rules, num_micro_batches=count
     )
     first, second, _ = found.costs
@@ -73,7 +163,7 @@ class InspectionTest(parameterized.TestCase):
   @tiers.slow
   def test_constants_that_say_a_shape_are_known(self):
     """A reshape to [batch, length, heads, width] is not [32, 32, 32, 32]."""
-    found = inspect_zoo("transformer", mesh="stage:3")
+    found = plan_of_zoo("transformer", mesh="stage:3")
     rows, width, up = BATCH * 12, 16, 32
     products = 2 * rows * (4 * width * width + 2 * width * up)
     for cost in found.costs:
@@ -92,7 +182,7 @@ class InspectionTest(parameterized.TestCase):
     )
     estimator.train(data.input_fn, steps=1)
     real = placement_file.load_placement(folder, config.create_mesh())
-    found = inspect_zoo(model_name, mesh="stage:3").placement
+    found = plan_of_zoo(model_name, mesh="stage:3").placement
     self.assertEqual(found.stages, real.stages)
     names = [name for name in real.ops if "/kernel" in name]
     self.assertNotEmpty(names)
@@ -100,7 +190,7 @@ class InspectionTest(parameterized.TestCase):
       self.assertEqual(found.ops[name], real.ops[name], name)
 
   def test_boundaries_add_up_to_what_is_sent(self):
-    found = inspect_zoo("deepfm", mesh="stage:4")
+    found = plan_of_zoo("deepfm", mesh="stage:4")
     sent = found.placement.transfers
     self.assertEqual(sum(b.num_tensors for b in found.boundaries), len(sent))
     self.assertEqual(
@@ -159,7 +249,7 @@ class ReplicasTest(parameterized.TestCase):
     ),
   )
   def test_sums_send_what_the_graph_sends(self, name, fields):
-    found = inspect_zoo(name, **{"mesh": "data:2,stage:2"} | fields)
+    found = plan_of_zoo(name, **{"mesh": "data:2,stage:2"} | fields)
     planned = collections.Counter()
     for summed in found.replicas.sums:
       planned.update(summed.links)
@@ -176,7 +266,7 @@ class ReplicasTest(parameterized.TestCase):
 
     Which rows they are follows from the input, which each has.
     """
-    found = inspect_model.inspect_model_fn(
+    found = plan_of_specs(
       _embedding_model_fn,
       user_program.input_spec("ids:int32[16,3]"),
       user_program.input_spec("int32[16,1]"),
@@ -191,7 +281,7 @@ class ReplicasTest(parameterized.TestCase):
 
   def test_facts_and_text(self):
     rules = (("^dense/", 0), (".", 1))
-    found = inspect_zoo("mlp_adam", mesh="data:2,stage:2", placement=rules)
+    found = plan_of_zoo("mlp_adam", mesh="data:2,stage:2", placement=rules)
     # Weights and biases 10 -> 16 | 16 -> 16 -> 8 -> 1.
     first, second = 10 * 16 + 16, 16 * 16 + 16 + 16 * 8 + 8 + 8 + 1
     sums = [(x.num_bytes, x.algorithm) for x in found.replicas.sums]
@@ -240,7 +330,7 @@ class SegmentsTest(parameterized.TestCase):
   )
   def test_one_in_models_of_the_zoo(self, name):
     options = {"batch_norm": "per_micro_batch"} if name == "cnn" else {}
-    found = inspect_zoo(name, mesh="stage:2", num_micro_batches=4, **options)
+    found = plan_of_zoo(name, mesh="stage:2", num_micro_batches=4, **options)
     self.assertEqual(found.segments.count, 1)
     self.assertGreater(found.segments.share_in_parts, 0.95)
 
@@ -251,7 +341,7 @@ class SegmentsTest(parameterized.TestCase):
       lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype),
       (bert.EXAMPLES, bert.LABELS),
     )
-    found = inspect_model.inspect_model_fn(
+    found = plan_of_specs(
       bert.model_fn,
       features,
       labels,
@@ -261,7 +351,7 @@ class SegmentsTest(parameterized.TestCase):
     self.assertGreater(found.share_in_parts, 0.95)
 
   def test_table_and_facts(self):
-    found = inspect_zoo("cnn", mesh="stage:2", num_micro_batches=4)
+    found = plan_of_zoo("cnn", mesh="stage:2", num_micro_batches=4)
     self.assertGreater(found.segments.count, 1)
     self.assertContainsInOrder(
       [*found.segments.lines(), "sent between devices"], found.table()
@@ -274,28 +364,28 @@ class SplitsTest(absltest.TestCase):
   def test_facts_and_table(self):
     """Two of four dense layers are split."""
     split = (("^dense/kernel", 1), ("^dense_1/kernel", 0))
-    found = inspect_zoo("mlp_adam", mesh="model:2", split=split)
+    found = plan_of_zoo("mlp_adam", mesh="model:2", split=split)
     self.assertNotIn("IsInitialized", str(found.splits.sent))
     self.assertIn("dense/kernel ", found.table())
     self.assertIn("sent over the model axis each training", found.table())
     self.assertEqual(found.to_dict()["splits"], found.splits.to_dict())
 
   def test_a_stage_of_nearly_all_the_memory_is_said(self):
-    table = inspect_zoo("mlp_adam", mesh="stage:2").table()
+    table = plan_of_zoo("mlp_adam", mesh="stage:2").table()
     self.assertRegex(table, r"\n\nstage 0 has 9\d% of the planned memory, ")
 
 
 class ModelAxisTest(parameterized.TestCase):
   """Stages that have several devices."""
 
-  def _inspect(self, mesh):
+  def _plan(self, mesh):
     rules = (("^dense/", 0), (".", 1))
     split = [("^dense/kernel", 1), ("^dense_1/kernel", 0), (".*", None)]
-    return inspect_zoo("mlp_adam", mesh=mesh, placement=rules, split=split)
+    return plan_of_zoo("mlp_adam", mesh=mesh, placement=rules, split=split)
 
   def test_what_each_device_holds(self):
     """Weights and biases 10 -> 16 | 16 -> 16 -> 8 -> 1; two kernels split."""
-    found = self._inspect("stage:2,model:2")
+    found = self._plan("stage:2,model:2")
     self.assertIsNone(found.replicas)
     first, second = 10 * 16, 16 * 16
     whole = 16, 16 + 16 * 8 + 8 + 8 + 1
@@ -333,7 +423,7 @@ class ModelAxisTest(parameterized.TestCase):
     ("model_first", "model:2,stage:2,data:2"),
   )
   def test_pictures(self, mesh):
-    found = self._inspect(mesh)
+    found = self._plan(mesh)
     graph = placement_picture.dot(found)
     nodes = re.findall(r'^  "(\S+)" \[label=', graph, re.M)
     self.assertCountEqual(nodes, found.mesh.devices)
@@ -359,7 +449,7 @@ class ModelAxisTest(parameterized.TestCase):
 class DrawingTest(absltest.TestCase):
   @tiers.slow
   def test_the_pictures_say_what_the_table_says(self):
-    found = inspect_zoo("transformer", mesh="stage:4")
+    found = plan_of_zoo("transformer", mesh="stage:4")
     folder = self.create_tempdir().full_path
     paths = [
       pathlib.Path(path)
@@ -384,7 +474,7 @@ class DrawingTest(absltest.TestCase):
       self.assertIn(tensors, svg)
 
   def test_the_same_partition_is_the_same_picture(self):
-    found = inspect_zoo("mlp_sgd", mesh="stage:2")
+    found = plan_of_zoo("mlp_sgd", mesh="stage:2")
     folders = [self.create_tempdir().full_path for _ in range(2)]
     for folder in folders:
       placement_picture.write_pictures(found, folder)
@@ -413,13 +503,24 @@ class InputSpecTest(parameterized.TestCase):
       user_program.input_spec("int32[?,1]"), tf.TensorSpec([None, 1], tf.int32)
     )
 
-  def test_placeholders(self):
+  def test_input_fn_of_zeros(self):
+    spec = user_program.input_spec(
+      "a:bool[?,4],b:sparse float64[?,6],c:string[]"
+    )
     with tf.Graph().as_default():
-      spec = user_program.input_spec("a:bool[4],b:sparse float64[?]")
-      made = inspect_model.placeholders(spec)
-      self.assertEqual(made["a"].shape.as_list(), [4])
-      self.assertEqual(made["b"].dtype, tf.float64)
-      self.assertIsNone(inspect_model.placeholders(None))
+      features, labels = user_program.input_fn_of_zeros(spec, None, 3)()
+      self.assertIsNone(labels)
+      self.assertEqual(
+        {name: (x.dtype, x.shape.as_list()) for name, x in features.items()},
+        {
+          "a": (tf.bool, [None, 4]),
+          "b": (tf.float64, [None, 6]),
+          "c": (tf.string, []),
+        },
+      )
+      with tf.compat.v1.Session() as session:
+        values = session.run([features["a"], features["b"].values])
+      self.assertEqual([x.shape for x in values], [(3, 4), (3,)])
 
   @parameterized.named_parameters(
     ("no_dimensions", "x:float32", r"^'x:float32' is not name:dtype\["),

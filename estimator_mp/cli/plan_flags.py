@@ -1,4 +1,4 @@
-"""The options of the inspect command; each field is the flag of its name."""
+"""The options of the plan command; each field is the flag of its name."""
 
 import dataclasses
 
@@ -9,8 +9,8 @@ _output = options_lib.Group("Output")
 
 
 @dataclasses.dataclass(frozen=True)
-class InspectOptions(program_flags.ProgramOptions):
-  """Options of an inspection. Paths are absolute.
+class PlanOptions(program_flags.ProgramOptions):
+  """Options of a plan. Paths are absolute.
 
   Attributes:
     features: Features that your input_fn returns, as comma-separated
@@ -18,32 +18,41 @@ class InspectOptions(program_flags.ProgramOptions):
       a single tensor needs no name; 'sparse int64[?,50]' is a SparseTensor.
     labels: Labels that your input_fn returns, in the same format, such as
       int32[?,1].
+    batch_size: The size that ? stands for in --features and --labels. Default:
+      32. A batch of a program is read.
     out: Directory for placement.png, placement.svg, placement.dot and
       placement.json. By default nothing is written.
+    json: Print JSON, as in placement.json, instead of the table.
   """
 
   features: str | None = program_flags.MODEL(None)
   labels: str | None = program_flags.MODEL(None)
+  batch_size: int | None = program_flags.MODEL(None, 1)
   out: str | None = _output(None, is_path=True)
+  json: bool = _output(False)
 
   def __post_init__(self) -> None:
     super().__post_init__()
     self.check_model(
-      "features", "its features, such as --features='x:float32[?,10]'", "labels"
+      "features",
+      "its features, such as --features='x:float32[?,10]'",
+      "labels",
+      "batch_size",
     )
 
 
 COMMAND = commands.Command(
-  "inspect",
-  "Shows how the layers of a model would be spread over several devices: the"
-  " model\nof --model_fn, or of the first Estimator that PROGRAM trains.",
-  InspectOptions,
+  "plan",
+  "Shows how the layers of a model would be spread over several devices, and"
+  " what\nthat costs: the model of --model_fn, or of the first Estimator that"
+  " PROGRAM trains.",
+  PlanOptions,
   (
     program_flags.MODEL,
     program_flags.TENSORFLOW,
     options_lib.SHARDING,
     _output,
   ),
-  "estimator_mp.cli.run_inspect",
+  "estimator_mp.cli.run_plan",
   arguments=program_flags.ARGUMENTS,
 )
