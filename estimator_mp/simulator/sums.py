@@ -69,5 +69,11 @@ def seconds(
     inside = max(seconds("copy", num_bytes, group, machine) for group in groups)
     leaders = [group[0] for group in groups]
     return inside + seconds("ring", num_bytes, leaders, machine)
-  steps = 2 * (count - 1) * link.seconds(num_bytes / count, senders)
+  lanes = 1.0
+  if algorithm == "nccl":  # Its rings use the network cards of all members.
+    hosts = {device // machine.host_size for device in devices}
+    most = machine.links[0].bandwidth / link.bandwidth
+    lanes = min(max(1.0, count / len(hosts) / link.shared), max(1.0, most))
+  part = num_bytes / count / lanes
+  steps = 2 * (count - 1) * link.seconds(part, senders)
   return steps + (count - 1) / count * add
