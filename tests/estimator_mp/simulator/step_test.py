@@ -118,6 +118,12 @@ class ReplicasTest(parameterized.TestCase):
     self.assertAlmostEqual(one, 1.0)
     self.assertAlmostEqual(eight, 2 * 15 / 16 / 4)
 
+  def test_trees_of_nccl_take_few_steps(self):
+    network = dataclasses.replace(_NETWORK, latency=1e-3)
+    machine = Machine("test", _DEVICE, (_HOST, network))
+    found = sums.seconds("nccl", 8.0, range(4096), machine)
+    self.assertAlmostEqual(found, 2 * 12 * 1e-3, places=5)
+
   def test_updates_and_slots_that_are_sharded(self):
     work = StageWork(1.0, 1.0, update=1.0, slot_bytes=80.0, weight_bytes=40.0)
     step = _step(1, 1, work, axes={"data": 4})
