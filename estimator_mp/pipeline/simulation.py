@@ -51,6 +51,8 @@ def simulate(
   weight: float | Sequence[float] = 0.0,
   sends: Sequence[float] = (),
   overlaps: bool = True,
+  again: Mapping[schedule_lib.Cell, float] | None = None,
+  is_early: bool = False,
 ) -> Timeline:
   """Returns when each cell runs.
 
@@ -67,6 +69,8 @@ def simulate(
       if that is on another device: for each of the first C - 1 stages. None
       takes any if there are none.
     overlaps: Whether a device computes while it sends.
+    again: How much longer cells take that compute activations again.
+    is_early: Whether they do that while they wait for other cells.
 
   Raises:
     ValueError: If the schedule enforces no order, its cells wait for each
@@ -85,12 +89,14 @@ def simulate(
   for cell in checks.running_order(schedule):
     device = schedule.device_of(cell.stage)
     start = free[device]
+    first = again.get(cell, 0.0) if again else 0.0
+    early = first if is_early else 0.0
     for needed in schedule.inputs_of(cell):
       is_sent = sends and schedule.device_of(needed.stage) != device
       way = sends[min(needed.stage, cell.stage)] if is_sent else 0.0
-      start = max(start, ends[needed] + way)
+      start = max(start, ends[needed] + way - early)
     starts[cell] = start
-    ends[cell] = free[device] = start + costs[cell.phase][cell.stage]
+    ends[cell] = free[device] = start + first + costs[cell.phase][cell.stage]
     if not overlaps and sends:
       free[device] += _sending(schedule, cell, sends)
   return Timeline(starts, ends, schedule.num_devices)

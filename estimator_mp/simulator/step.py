@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from estimator_mp import amounts
-from estimator_mp.config.schedules.schedule import Phase, Schedule
+from estimator_mp.config.schedules.schedule import Cell, Phase, Schedule
 from estimator_mp.machines.machine import Machine
 from estimator_mp.pipeline import recomputation, simulation
 from estimator_mp.simulator import sums
@@ -63,6 +63,7 @@ class Step:
     machine: What the mesh is made of.
     axes: The sizes of the axes of the mesh; the last one varies fastest.
     recompute: As in `ShardingConfig`.
+    recomputes_early: Whether a stage recomputes while it waits for gradients.
     aggregation: As in `ShardingConfig`.
     shards_slots: Whether each replica has a share of the slots, as ZeRO-1 does.
     num_buckets: How many sums of gradients there are, which begin as soon as
@@ -74,6 +75,7 @@ class Step:
   machine: Machine
   axes: Mapping[str, int]
   recompute: str = "never"
+  recomputes_early: bool = False
   aggregation: str = "auto"
   shards_slots: bool = False
   num_buckets: int = 8
@@ -201,11 +203,14 @@ def simulate(step: Step) -> SimulatedStep:
       between two devices that send each other something.
   """
   schedule, machine = step.schedule, step.machine
-  again = recomputation.make_policy(step.recompute, schedule).stages
-  stages = [
-    dataclasses.replace(x, backward=x.backward + x.forward) if i in again else x
-    for i, x in enumerate(step.stages)
-  ]
+  stages = step.stages
+  policy = recomputation.make_policy(step.recompute, schedule)
+  again = {
+    Cell(i, m, Phase.BACKWARD): stages[i].forward
+    for i in policy.stages
+    for m in range(schedule.num_micro_batches)
+    if m not in policy.kept_micro_batches
+  }
   places = [step.stride("stage") * x for x in schedule.devices_of_stages]
   links = [
     machine.link(*sorted(pair))
@@ -224,9 +229,11 @@ def simulate(step: Step) -> SimulatedStep:
       for link, x in zip(links, stages, strict=False)
     ],
     all(link.overlaps for link in links if link),
+    again,
+    step.recomputes_early,
   )
   kept = [
-    (x.input_bytes, x.kept_bytes) if i in again else (x.kept_bytes, 0.0)
+    (x.input_bytes, x.kept_bytes) if i in policy.stages else (x.kept_bytes, 0.0)
     for i, x in enumerate(stages)
   ]
   devices = tuple(

@@ -42,6 +42,18 @@ class PipelineTest(parameterized.TestCase):
     self.assertEqual([x.live_bytes for x in kept.devices], [200.0, 100.0])
     self.assertEqual([x.live_bytes for x in again.devices], [120.0, 110.0])
 
+  def test_recomputation_while_gradients_are_waited_for(self):
+    step = _step(2, 1, StageWork(1.0, 2.0), recompute="always")
+    self.assertAlmostEqual(step_lib.simulate(step).seconds, 8.0)
+    early = dataclasses.replace(step, recomputes_early=True)
+    # The first stage has nothing else to do meanwhile.
+    self.assertAlmostEqual(step_lib.simulate(early).seconds, 7.0)
+
+  def test_the_last_micro_batch_of_gpipe_is_not_recomputed(self):
+    work = StageWork(1.0, 2.0)
+    step = _step(1, 2, work, "gpipe", recompute="except_last")
+    self.assertAlmostEqual(step_lib.simulate(step).seconds, 7.0)
+
   def test_what_is_sent_is_waited_for(self):
     work = StageWork(1.0, 1.0, sent_bytes=1e9)
     result = step_lib.simulate(_step(2, 1, work))
@@ -96,6 +108,21 @@ class ReplicasTest(parameterized.TestCase):
     )
     found = sums.seconds(algorithm, 1e9, range(4), machine)
     self.assertAlmostEqual(found, transfers)
+
+  def test_rings_of_nccl_use_all_cards_of_a_host(self):
+    network = dataclasses.replace(_NETWORK, shared=2)
+    device = dataclasses.replace(_DEVICE, memory_bandwidth=1e30)
+    machine = Machine("test", device, (_HOST, network))
+    one = sums.seconds("nccl", 1e8, range(0, 16, 8), machine)
+    eight = sums.seconds("nccl", 1e8, range(16), machine)
+    self.assertAlmostEqual(one, 1.0)
+    self.assertAlmostEqual(eight, 2 * 15 / 16 / 4)
+
+  def test_trees_of_nccl_take_few_steps(self):
+    network = dataclasses.replace(_NETWORK, latency=1e-3)
+    machine = Machine("test", _DEVICE, (_HOST, network))
+    found = sums.seconds("nccl", 8.0, range(4096), machine)
+    self.assertAlmostEqual(found, 2 * 12 * 1e-3, places=5)
 
   def test_updates_and_slots_that_are_sharded(self):
     work = StageWork(1.0, 1.0, update=1.0, slot_bytes=80.0, weight_bytes=40.0)
