@@ -65,7 +65,10 @@ class Mesh:
         this machine, or TF_CONFIG is malformed.
     """
     if spec == AUTO:  # All devices, of which the search takes some.
-      spec = f"data:{len(devices or ()) or devices_lib.num_local_devices()}"
+      count = len(devices or ()) or devices_lib.num_local_devices()
+      if count == 1 and devices and devices[0].isdecimal():
+        count, devices = int(devices[0]), ()
+      spec = f"data:{count}"
     axes = parse_axes(spec)
     size = math.prod(axes.values())
     if not devices:

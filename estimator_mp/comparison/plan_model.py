@@ -18,14 +18,16 @@ from estimator_mp import sharding
 from estimator_mp.capture import nested_inputs
 from estimator_mp.comparison import training_graph
 from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.config.mesh_axes import AUTO
 from estimator_mp.config.sharding_options import BatchAxis
-from estimator_mp.graph import batch_shapes, colocation, traversal
+from estimator_mp.graph import batch_shapes, colocation, shapes, traversal
 from estimator_mp.machines import machine as machine_lib
 from estimator_mp.observe import model_plan
 from estimator_mp.placement import costs
 from estimator_mp.placement.forward_graph import read_forward
 from estimator_mp.planning import sharding_plan
 from estimator_mp.planning.split_plan import Sent, SplitPlan
+from estimator_mp.search import choice, ranking
 from estimator_mp.session.session_config import run_config as make_run_config
 
 import numpy as np
@@ -50,9 +52,11 @@ def plan(
     model_fn: The model_fn of an Estimator, not sharded.
     input_fn: Its input_fn for training. One batch is read, whose sizes count;
       if it has none, a dimension of unknown size counts as 32.
-    config: The mesh, and how the model is placed on it.
+    config: The mesh, and how the model is placed on it; mesh="auto" plans the
+      best one that is found.
     machine: The machine that the mesh is of: the path of a TOML file, or the
-      name of a machine of this package. None for that of `config`.
+      name of a machine of this package. None for that of `config`, or else one
+      like this.
     params: The Estimator's params; None for none.
     run_config: The Estimator's RunConfig; None for one of defaults.
     model: The name of the model; by default that of model_fn.
@@ -63,8 +67,9 @@ def plan(
       be placed as `config` says; see `shard_model_fn`.
   """
   sharding_config_lib.check_config(config)
-  machine = machine or config.machine
-  if isinstance(machine, str):
+  if machine is None:
+    machine = choice.machine_of(config)
+  elif isinstance(machine, str):
     machine = machine_lib.load(machine)
   # Inputs are fed, so there is no `tf.data` to prefetch from.
   config = dataclasses.replace(config, prefetch_inputs=False)
@@ -76,8 +81,8 @@ def plan(
     losses.append(spec.loss)
     return spec
 
-  sharded = sharding.shard_model_fn(with_plain_loss, config)
   settings = make_run_config(config)
+  found = None
   with (
     tempfile.TemporaryDirectory() as folder,
     tf.Graph().as_default() as graph,
@@ -87,6 +92,11 @@ def plan(
         model_dir=folder, session_config=settings.session_config
       )
     batches = _read_batch(input_fn, settings, params)
+    if config.mesh == AUTO:
+      found = _search(model_fn, batches, config, machine, params, settings)
+      every = config.create_mesh().devices
+      config = choice.on_mesh(config, found.best.chosen, every)
+    sharded = sharding.shard_model_fn(with_plain_loss, config)
     tf.compat.v1.train.create_global_step()
     with tf.device("/cpu:0"):  # As an Estimator does.
       features, labels, fed = training_graph.placeholders(batches.inputs)
@@ -113,7 +123,36 @@ def plan(
       splits=splits,
       num_examples=_num_examples(features, labels, config.batch_axis),
       machine=machine,
+      ranking=found,
     )
+
+
+def _search(
+  model_fn: Callable[..., tf.estimator.EstimatorSpec],
+  batches: training_graph.Batches,
+  config: sharding_config_lib.ShardingConfig,
+  machine: machine_lib.Machine,
+  params: Mapping[str, Any] | None,
+  settings: tf.estimator.RunConfig,
+) -> ranking.Ranking:
+  """Returns the ranking of meshes for a batch."""
+  features, labels = tf.nest.map_structure(
+    lambda x: tf.type_spec_from_value(x) if tf.is_tensor(x) else x,
+    batches.inputs,
+  )
+  sizes = [np.shape(x)[0] for of_one in batches.values for x in of_one[:1]]
+  others = {
+    "mode": tf.estimator.ModeKeys.TRAIN,
+    "params": params or {},
+    "config": settings,
+  }
+  return choice.search(
+    lambda x: model_fn(**training_graph.accepted(model_fn, {**others, **x})),
+    {"features": features, "labels": labels},
+    config,
+    machine,
+    next(iter(sizes), shapes.NOMINAL_BATCH),
+  )
 
 
 def _read_batch(

@@ -59,7 +59,7 @@ class ShardingOptions:
       simulator, and keeps the choice with the checkpoints.
     devices: Devices of the mesh, as many as it has positions, such as
       gpu:0,gpu:1,gpu:2. By default this machine's GPUs, or virtual CPU devices
-      if it has none.
+      if it has none. With mesh=auto their number, such as 8, will do.
     placement: Assignment of ops to stages: "auto" cuts the model into stages of
       balanced cost. Or rules, pairs of a regular expression for names and a
       stage, of which the first that is found counts: [["layer_[0-5]/", 0],

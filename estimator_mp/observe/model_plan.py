@@ -23,6 +23,8 @@ from estimator_mp.planning import sharding_plan
 from estimator_mp.planning.batch_report import BatchReport
 from estimator_mp.planning.gradient_sums import TO_EACH, TO_ONE, GradientSum
 from estimator_mp.planning.split_plan import SplitPlan
+from estimator_mp.simulator import lowered_step
+from estimator_mp.simulator.step import SimulatedStep
 
 import tensorflow as tf
 
@@ -130,6 +132,8 @@ class ModelPlan:
       once; None if the batch has one slice.
     num_examples: How many examples the batch has; None if it is a nominal one.
     machine: The machine that the mesh is of; None if it is not known.
+    step: The simulated step; None without a machine.
+    ranking: The ranking that the mesh was chosen by; None if it was given.
   """
 
   model: str
@@ -142,6 +146,8 @@ class ModelPlan:
   segments: BatchReport | None = None
   num_examples: int | None = None
   machine: Machine | None = None
+  step: SimulatedStep | None = None
+  ranking: Any = None
 
   @property
   def title(self) -> str:
@@ -168,6 +174,7 @@ class ModelPlan:
       "segments": self.segments,
       "num_examples": self.num_examples,
       "machine": self.machine,
+      "step": self.step and self.step.to_dict(),
     }
     values |= {
       name: options.to_plain(value)
@@ -199,7 +206,10 @@ class ModelPlan:
     """Returns a readable table: a line per stage, and transfers."""
     columns = self.columns()
     rows = [[*columns], *zip(*columns.values(), strict=True)]
-    lines = [*amounts.columns(rows, 3), ""]
+    lines = [] if self.ranking is None else [self.ranking.table(), ""]
+    lines += [*amounts.columns(rows, 3), ""]
+    if self.machine is not None and self.step is not None:
+      lines += [f"on {self.machine.name}:", *self.step.lines(), ""]
     if uneven := self.uneven_lines():
       lines += [*uneven, ""]
     devices = self.placement.replicas
@@ -246,6 +256,8 @@ def plan_of_graph(
     **fields: Fields of the plan that the graph does not say.
   """
   mesh = config.create_mesh()
+  if (machine := fields.get("machine")) is not None:
+    fields["step"] = lowered_step.simulate(graph, config, machine)
   placement = sharding_plan.get_placement(graph)
   plan = sharding_plan.get_plan(graph)
   replicas = None

@@ -45,42 +45,47 @@ def choose(
   if path and tf.io.gfile.exists(path):
     return _kept(path, config, every)
   if arguments.get("mode") != tf.estimator.ModeKeys.TRAIN:
-    return _on(config, {"mesh": "stage:1"}, every)
+    return on_mesh(config, {"mesh": "stage:1"}, every)
   inputs = {x: arguments[x] for x in ("features", "labels") if x in arguments}
   specs = tf.nest.map_structure(
     lambda x: tf.type_spec_from_value(x) if tf.is_tensor(x) else x, inputs
   )
+  flat = [x for x in tf.nest.flatten(specs) if isinstance(x, tf.TensorSpec)]
+  sizes = [x.shape[0] for x in flat if x.shape.rank]
   found = search(
-    lambda x: model_fn(**{**arguments, **x}), specs, config, len(every)
+    lambda x: model_fn(**{**arguments, **x}),
+    specs,
+    config,
+    machine_of(config),
+    next(filter(None, sizes), shapes.NOMINAL_BATCH),
   )
-  chosen = {"mesh": found.best.mesh, **found.best.options}
+  chosen = found.best.chosen
   notices.show(f"mesh={AUTO!r} trains as {found.best.line()}")
   if path and getattr(run_config, "is_chief", True):
     tf.io.gfile.makedirs(model_dir)
     files.write_json(path, {"format": _FORMAT, **chosen})
-  return _on(config, chosen, every)
+  return on_mesh(config, chosen, every)
 
 
 def search(
   build: auto_mesh.Build,
   specs: Mapping[str, Any],
   config: ShardingConfig,
-  num_devices: int,
+  machine: Machine,
+  batch_size: int,
 ) -> ranking.Ranking:
   """Returns the ranking of meshes for a model.
 
   Args:
     build: Calls model_fn with features, and labels if it has some.
     specs: The specs of these by name, nested as they are.
-    config: Options that all meshes have.
-    num_devices: How many devices there are.
+    config: One with mesh="auto".
+    machine: The machine.
+    batch_size: The examples of a batch.
 
   Raises:
     ValueError: If no mesh fits the memory of a device.
   """
-  flat = [x for x in tf.nest.flatten(specs) if isinstance(x, tf.TensorSpec)]
-  sizes = [x.shape[0] for x in flat if x.shape.rank]
-  batch_size = next(filter(None, sizes), shapes.NOMINAL_BATCH)
 
   def arguments() -> Mapping[str, Any]:
     made: Mapping[str, Any] = tf.nest.map_structure(
@@ -89,8 +94,8 @@ def search(
     return made
 
   plain = dataclasses.replace(config, mesh="stage:1", devices=())
-  model = auto_mesh.Model(build, arguments, plain, machine_of(config))
-  return model.rank(batch_size, num_devices)
+  model = auto_mesh.Model(build, arguments, plain, machine)
+  return model.rank(batch_size, config.create_mesh().size)
 
 
 def machine_of(config: ShardingConfig) -> Machine:
@@ -135,21 +140,25 @@ def _kept(
     values = files.read_json(path, _FORMAT, fix)
     values.pop("format", None)
     options.check_names(ShardingConfig, values)
-    return _on(config, values, every)
+    return on_mesh(config, values, every)
   except (ValueError, tf.errors.OpError) as error:
     raise ValueError(
       f"{path}, the choice of mesh={AUTO!r}: {error}; {fix}"
     ) from error
 
 
-def _on(
+def on_mesh(
   config: ShardingConfig, chosen: Mapping[str, Any], every: tuple[str, ...]
 ) -> ShardingConfig:
-  """Returns a configuration on the first of all devices."""
-  alone = dataclasses.replace(config, mesh="stage:1", devices=())
-  size = math.prod(parse_axes(str(chosen.get("mesh"))).values())
+  """Returns a configuration with what was chosen, on the first devices.
+
+  Args:
+    config: One with mesh="auto".
+    chosen: The options that were chosen.
+    every: All devices.
+  """
+  mesh = str(chosen.get("mesh"))
+  size = math.prod(parse_axes(mesh).values())
   if size > len(every):
-    raise ValueError(
-      f"it has {chosen.get('mesh')}, but there are {len(every)} device(s)"
-    )
-  return dataclasses.replace(alone, **{**chosen, "devices": every[:size]})
+    raise ValueError(f"it has {mesh}, but there are {len(every)} device(s)")
+  return dataclasses.replace(config, **{**chosen, "devices": every[:size]})

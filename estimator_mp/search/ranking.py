@@ -58,10 +58,16 @@ class Candidate:
     """The text of the mesh."""
     return ",".join(f"{axis}:{size}" for axis, size in self.axes.items())
 
+  @property
+  def chosen(self) -> dict[str, Any]:
+    """The fields of a `ShardingConfig`."""
+    return {"mesh": self.mesh, **self.options}
+
   def line(self) -> str:
     """Returns the line of code that says so."""
-    values = {"mesh": self.mesh, **self.options}
-    words = ", ".join(f"{x}={y!r}".replace("'", '"') for x, y in values.items())
+    words = ", ".join(
+      f"{x}={y!r}".replace("'", '"') for x, y in self.chosen.items()
+    )
     return f"estimator_mp.ShardingConfig({words})"
 
 
@@ -109,6 +115,10 @@ class Ranking:
           x.step.bound_by,
         ]
       )
+    first, *others = self.found
+    for x in others:
+      slower = x.step.seconds / first.step.seconds - 1
+      rows[1 + self.found.index(x)][2] += f" (+{slower:.0%})"
     over = self.found[0].step.seconds / self.bound_seconds - 1
     return "\n".join(
       [

@@ -10,7 +10,7 @@ Replica 0 stands for all. A device of the model axis waits for the slowest.
 import collections
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from compat.private import graph_reads
 from estimator_mp import devices as devices_lib
@@ -81,7 +81,9 @@ class _Reading:
     self._ops = transfers.ops_of_step(
       graph.get_operation_by_name(plan.train_op)
     )
-    self._seconds = seconds_of_ops(self._ops, machine, config.measured_costs)
+    known = costs.op_costs(self._ops, device=machine.device)
+    self._flops = {op: cost.flops for op, cost in known.items()}
+    self._seconds = seconds_of_ops(known, machine, config.measured_costs)
     self._stages = {
       device: stage
       for stage in range(schedule.num_stages)
@@ -176,6 +178,7 @@ class _Reading:
         for x in of_round
         if self._stages.get(x.devices[0]) == stage
       ),
+      flops=sum(map(self._flops.__getitem__, here)) / count,
       model_bytes=model_bytes / count,
     )
 
@@ -232,35 +235,32 @@ class _Reading:
 
 
 def seconds_of_ops(
-  ops: Sequence[tf.Operation],
+  known: Mapping[tf.Operation, costs.OpCost],
   machine: Machine,
   measured: MeasuredCosts | None = None,
 ) -> dict[tf.Operation, float]:
   """Returns the seconds of ops.
 
   Args:
-    ops: Ops of one graph.
+    known: The costs of ops of one graph on a device of the machine.
     machine: What executes them.
     measured: The costs of the plain model: if an op is made of one of its ops,
       it takes as much of its time as of its work. All are scaled, so that the
       plain model's sum is the time of its step.
   """
-  known = costs.op_costs(ops, device=machine.device)
+  free = op_types.NO_WORK | op_types.VIEWS
   seconds = {
-    op: 0.0
-    if op.type in op_types.NO_WORK or op.type in op_types.VIEWS
-    else cost.seconds
-    for op, cost in known.items()
+    op: 0.0 if op.type in free else cost.seconds for op, cost in known.items()
   }
   if measured is None:
     return seconds
-  times = measured.seconds
-  known = costs.op_costs(
-    [x for x in ops[0].graph.get_operations() if x.name in times],
+  times, graph = measured.seconds, next(iter(known)).graph
+  measured_ops = costs.op_costs(
+    [x for x in graph.get_operations() if x.name in times],
     device=machine.device,
   )
-  plain = {op.name: cost.seconds for op, cost in known.items()}
-  loops = {x.name for x in known if x.type in op_types.FUNCTIONAL_LOOPS}
+  plain = {op.name: cost.seconds for op, cost in measured_ops.items()}
+  loops = {x.name for x in measured_ops if x.type in op_types.FUNCTIONAL_LOOPS}
   scale = (measured.step_seconds or 0.0) / sum(times.values()) or 1.0
   for op, estimate in seconds.items():
     name = op.name

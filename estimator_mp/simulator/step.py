@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from estimator_mp import amounts
 from estimator_mp.config.schedules.schedule import Cell, Phase, Schedule
@@ -179,13 +180,43 @@ class SimulatedStep:
     }
     return max(parts, key=lambda x: parts[x])
 
-  def summary(self) -> str:
-    """Returns a line for people."""
-    return (
-      f"{_time(self.seconds)} a step, bound by {self.bound_by} (the busiest "
-      f"device works {_time(self.bound_seconds)}); bubble {self.bubble:.0%}; "
-      f"at most {amounts.amount(round(self.memory_bytes), 'B')} on a device"
-    )
+  def lines(self) -> list[str]:
+    """Returns lines for people: the step, and a line for each device."""
+    rows = [
+      ["stage", "computes", "idle", "FLOP", "variables", "alive", "sends"]
+    ]
+    for x in self.devices:
+      sends = [
+        f"{amounts.amount(round(y), 'B')} in {z}"
+        for z, y in x.sent_bytes.items()
+      ]
+      rows.append(
+        [
+          ", ".join(map(str, x.stages)),
+          _time(x.compute_seconds + x.update_seconds),
+          f"{1 - (x.compute_seconds + x.update_seconds) / self.seconds:.0%}",
+          amounts.amount(round(x.flops), ""),
+          amounts.amount(round(x.weight_bytes), "B"),
+          amounts.amount(round(x.live_bytes), "B"),
+          ", ".join(sends) or "nothing",
+        ]
+      )
+    return [
+      f"{_time(self.seconds)} a step, bound by {self.bound_by}; the busiest "
+      f"device works {_time(self.bound_seconds)}; bubble {self.bubble:.0%}",
+      *amounts.columns(rows, 1),
+    ]
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns what is simulated, for JSON."""
+    return {
+      "seconds": self.seconds,
+      "bound_seconds": self.bound_seconds,
+      "bound_by": self.bound_by,
+      "bubble": self.bubble,
+      "memory_bytes": self.memory_bytes,
+      "devices": [dataclasses.asdict(x) for x in self.devices],
+    }
 
 
 def _time(seconds: float) -> str:
