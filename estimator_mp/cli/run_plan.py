@@ -16,7 +16,7 @@ from estimator_mp.cli import (
   user_program,
 )
 from estimator_mp.graph import shapes
-from estimator_mp.observe import placement_picture, split_picture
+from estimator_mp.observe import gantt, placement_picture, split_picture
 from estimator_mp.observe.model_plan import ModelPlan
 from model_fns.recipes import images
 
@@ -93,6 +93,8 @@ def write(plan: ModelPlan, directory: str) -> list[str]:
     "placement.json": _json(plan) + "\n",
   }
   paths = placement_picture.write_pictures(plan, directory)
+  if plan.segments is not None:
+    paths += gantt.write_pictures(plan.trace(), directory, "step")
   if plan.splits is not None and plan.splits.variables:
     mesh, replicated = plan.mesh, 0
     if "model" not in mesh.axes:  # Each replica has all but the tables.

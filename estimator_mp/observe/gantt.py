@@ -222,7 +222,7 @@ def _facts(trace: StepTrace) -> list[str]:
   if trace.schedule is not None:
     bound = f" (bound {trace.bubble_bound:.0%})"
   return [
-    f"step {trace.global_step}",
+    f"step {trace.global_step}" if trace.global_step else "planned",
     f"{trace.makespan / 1000:.3g} ms",
     f"bubble {trace.bubble:.0%}{bound}",
     f"{amounts.amount(trace.total_sent_bytes, 'B')} sent between devices",

@@ -17,6 +17,7 @@ from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.graph import shapes
 from estimator_mp.machines.machine import Machine
+from estimator_mp.observe.step_trace import Kernel, StepTrace
 from estimator_mp.placement import costs, evenness
 from estimator_mp.placement.forward_graph import ForwardGraph
 from estimator_mp.planning import sharding_plan
@@ -28,6 +29,7 @@ from estimator_mp.simulator.step import SimulatedStep
 
 import tensorflow as tf
 
+_PLANNED = 0  # The number of a step that did not run.
 # How gradients are summed, unless by an all-reduce.
 _WORDS = MappingProxyType(
   {
@@ -227,6 +229,33 @@ class ModelPlan:
       f"  {x.source} -> {x.destination}: {x.summary()}" for x in self.boundaries
     ]
     return "\n".join(lines)
+
+  def trace(self) -> StepTrace:
+    """Returns the simulated cells of the first replica, to be drawn."""
+    assert self.step is not None
+    step, names = self.step, self.mesh.devices_by_stage
+    of_stage = self.mesh.axis_size("model")
+    leaders = names[: of_stage * step.schedule.num_devices : of_stage]
+    starts, ends = step.timeline.starts, step.timeline.ends
+    kernels = [
+      Kernel(
+        str(cell),
+        cell.phase.name,
+        step.schedule.device_of(cell.stage),
+        1e6 * start,
+        1e6 * ends[cell],
+        cell,
+      )
+      for cell, start in starts.items()
+    ]
+    return StepTrace(
+      _PLANNED,
+      leaders,
+      tuple(sorted(kernels, key=lambda x: x.start)),
+      step.schedule,
+      {(x.source, x.destination): x.num_bytes for x in self.boundaries},
+      tuple(round(x.live_bytes) for x in step.devices),
+    )
 
   def uneven_lines(self) -> list[str]:
     """Returns lines for people if one stage has nearly all of the model."""

@@ -132,11 +132,13 @@ class SimulatedStep:
   """The result of a simulation.
 
   Attributes:
+    schedule: The order of its slices.
     devices: The devices of one replica, without those of a model axis.
     timeline: When each cell runs.
     shared_seconds: How long the cores of a host take for all of its devices.
   """
 
+  schedule: Schedule
   devices: tuple[DeviceStep, ...]
   timeline: simulation.Timeline
   shared_seconds: float
@@ -278,7 +280,7 @@ def simulate(step: Step) -> SimulatedStep:
     hosts = max(1, num_devices // machine.host_size)
     busy = sum(x.compute_seconds + x.update_seconds for x in devices)
     shared = busy * num_devices / len(devices) / hosts / concurrent
-  return SimulatedStep(devices, timeline, shared)
+  return SimulatedStep(schedule, devices, timeline, shared)
 
 
 def _device(
