@@ -18,7 +18,7 @@ import statistics
 from collections.abc import Iterator
 
 import estimator_mp
-from benchmarks import figures, graphs, planned_models
+from benchmarks import figures, graphs, planned_models, turns
 from estimator_mp.machines import measure
 from estimator_mp.simulator import lowered_step
 
@@ -68,7 +68,7 @@ class Row:
 
 
 @contextlib.contextmanager
-def _step(model, config) -> Iterator[tuple[graphs.Step, tf.Graph]]:
+def training_step(model, config) -> Iterator[tuple[graphs.Step, tf.Graph]]:
   """Yields a step of a training graph, and the graph."""
   run_config = estimator_mp.run_config(config)
   with tf.Graph().as_default() as graph:
@@ -86,6 +86,18 @@ def _step(model, config) -> Iterator[tuple[graphs.Step, tf.Graph]]:
       yield graphs.Step(session, spec.train_op, config.create_mesh()), graph
 
 
+def in_turns(steps) -> list[list[float]]:
+  """Returns the seconds of each of several steps, in each round."""
+  counts = [max(1, round(_SECONDS.value / (x.seconds(3) / 3))) for x in steps]
+  return turns.in_turns(
+    [
+      lambda x=x, n=n: x.seconds(n) / n
+      for x, n in zip(steps, counts, strict=True)
+    ],
+    _ROUNDS.value,
+  )
+
+
 def _rows(model, machine) -> Iterator[Row]:
   """Yields a row for each mesh; the meshes take turns."""
   costs = None
@@ -96,16 +108,12 @@ def _rows(model, machine) -> Iterator[Row]:
     for mesh, count in MESHES
   ]
   with contextlib.ExitStack() as stack:
-    steps = [stack.enter_context(_step(model, config)) for config in configs]
-    counts = [
-      max(1, round(_SECONDS.value / (step.seconds(3) / 3))) for step, _ in steps
+    steps = [
+      stack.enter_context(training_step(model, config)) for config in configs
     ]
-    turns = [
-      [step.seconds(n) / n for (step, _), n in zip(steps, counts, strict=True)]
-      for _ in range(_ROUNDS.value)
-    ]
+    of_rounds = in_turns([step for step, _ in steps])
     for (mesh, count), config, (step, graph), seconds in zip(
-      MESHES, configs, steps, zip(*turns, strict=True), strict=True
+      MESHES, configs, steps, of_rounds, strict=True
     ):
       with graph.as_default():
         simulated = lowered_step.simulate(

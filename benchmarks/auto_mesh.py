@@ -1,0 +1,112 @@
+"""What mesh="auto" chooses, beside twenty configurations that people would try.
+
+The machine is measured first, as by `estimator-mp measure`. Then all train in
+turns, so that what disturbs one disturbs all. The aim: the choice is at most
+1.05 times as slow as the best of the twenty.
+
+  ./bazelw run //benchmarks:auto_mesh
+"""
+
+import contextlib
+import re
+import statistics
+
+import estimator_mp
+from benchmarks import figures, plan_accuracy, planned_models
+from estimator_mp.machines import measure
+from estimator_mp.search import choice
+
+import tensorflow as tf
+from absl import app, flags
+
+_MODELS = flags.DEFINE_string(
+  "tried", "mlp|resnet18|bert4|dlrm", "An expression for names of models."
+)
+_DEVICES = tuple(f"/cpu:{i}" for i in range(4))
+_BY_HAND = (
+  {"mesh": "stage:1"},
+  *({"mesh": "stage:2", "num_micro_batches": m} for m in (1, 2, 4, 8)),
+  *({"mesh": "stage:4", "num_micro_batches": m} for m in (4, 8)),
+  *(
+    {"mesh": "stage:2", "num_micro_batches": 4, "schedule": x}
+    for x in ("zb1p", "gpipe")
+  ),
+  {"mesh": "stage:2", "num_micro_batches": 4, "recompute": "always"},
+  *({"mesh": f"data:{n}"} for n in (2, 4)),
+  {"mesh": "data:2", "num_micro_batches": 2},
+  {"mesh": "data:2", "optimizer_state": "sharded"},
+  *({"mesh": f"model:{n}"} for n in (2, 4)),
+  *({"mesh": "data:2,stage:2", "num_micro_batches": m} for m in (1, 4)),
+  {"mesh": "stage:2,model:2", "num_micro_batches": 2},
+  {"mesh": "data:2,model:2"},
+)
+
+
+def _chosen(model, machine):
+  """Returns the ranking of meshes for a model on a machine."""
+  specs = tf.nest.map_structure(
+    tf.type_spec_from_value,
+    {
+      "features": tf.nest.map_structure(tf.constant, model.features),
+      "labels": tf.constant(model.labels),
+    },
+  )
+  batch_size = len(model.labels)
+  config = estimator_mp.ShardingConfig(mesh="auto", devices=_DEVICES)
+  return choice.search(
+    lambda x: model.model_fn(**x, mode="train"),
+    specs,
+    config,
+    machine,
+    batch_size,
+  )
+
+
+def _seconds(model, options):
+  """Returns the median seconds of a step of each configuration, in turns."""
+  with contextlib.ExitStack() as stack:
+    steps = [
+      stack.enter_context(
+        plan_accuracy.training_step(model, estimator_mp.ShardingConfig(**x))
+      )[0]
+      for x in options
+    ]
+    return plan_accuracy.in_turns(steps)
+
+
+def main(argv: list[str]) -> None:
+  """Prints all step times of each model, and saves the ratios."""
+  del argv
+  tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
+  machine, _ = measure.measure(1.0)
+  found = []
+  for model in planned_models.models():
+    if not re.fullmatch(_MODELS.value, model.name):
+      continue
+    best = _chosen(model, machine).best
+    turns = _seconds(model, [best.chosen, *_BY_HAND])
+    seconds = [statistics.median(x) for x in turns]
+    print(f"{model.name}: {best.line()}: {1e3 * seconds[0]:.2f} ms")
+    for options, x in sorted(
+      zip(_BY_HAND, seconds[1:], strict=True), key=lambda x: x[1]
+    ):
+      words = ", ".join(f"{key}={value}" for key, value in options.items())
+      print(f"  {1e3 * x:8.2f} ms  {words}")
+    least = min(range(1, len(turns)), key=lambda i: seconds[i])
+    ratios = [a / b for a, b in zip(turns[0], turns[least], strict=True)]
+    found.append(
+      figures.Figure(
+        f"{model.name}: {best.mesh} / the best of twenty",
+        "",
+        (statistics.median(ratios),),
+        (1.05,),
+        is_lower_better=True,
+        is_aim=True,
+      )
+    )
+    print(f"  ratio {found[-1].value:.3f}", flush=True)
+  figures.save(found)
+
+
+if __name__ == "__main__":
+  app.run(main)
