@@ -37,7 +37,15 @@ _BEGIN = "<!-- written by //benchmarks:scaling -->"
 _END = "<!-- end of what it writes -->"
 _BLOCK = re.compile(f"(?<={_BEGIN}\n).*(?={_END})", re.DOTALL)
 # Fields of a row that are no columns: inputs that are long or have units.
-_HIDDEN = ("published", "balance", "forward", "backward", "weight", "send")
+_HIDDEN = (
+  "published",
+  "images_per_s",
+  "balance",
+  "forward",
+  "backward",
+  "weight",
+  "send",
+)
 _EASY = ("data_parallel", "scaling_efficiency", "bubble_rate")
 # The devices of the picture.
 _SIZES = tuple(2**x for x in range(3, 13))
