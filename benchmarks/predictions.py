@@ -35,37 +35,36 @@ Row = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Fitted:
-  """What no publication says, and no row has for itself.
+  """What no publication says, the same for all rows.
+
+  A value that is fitted has the least mean error over the rows that are named.
 
   Attributes:
     tensor_cores: The part of the peak of tensor cores that products reach.
-      Fitted on all rows of Megatron-LM's weak scaling.
-    convolutions: The same of other cores, in convolutions. Fitted on the 96
-      images/s of torchgpipe's ResNet-101 on one device.
+      Fitted on Megatron-LM's weak scaling.
+    convolutions: The same of other cores, in layers of pipelines. Fitted, with
+      the next one, on the images/s of torchgpipe's rows.
     winograd: How many times as fast convolutions of 3 x 3 are on GPUs, as
-      Winograd's algorithm multiplies less. Fitted on the 28.5 images/s of
-      torchgpipe's U-Net on one device.
+      Winograd's algorithm multiplies less.
     products: The part of the peak of plain cores that products of matrices
-      reach. Not fitted: what cuBLAS reaches in float32.
-    memory: The part of a memory's bandwidth that ops reach. Not fitted: what
-      STREAM reaches on GPUs.
-    links: The part of a link's bandwidth. Not fitted: what NCCL's tests reach.
-    grpc: The part of a network's bandwidth that gRPC reaches. Fitted on all of
-      TensorFlow's distributed rows.
+      reach in float32. Not fitted.
+    memory: The part of a memory's bandwidth that ops reach. Not fitted.
+    links: The part of a link's bandwidth that is reached. Not fitted.
+    grpc: The part of a network's bandwidth that gRPC reaches. Fitted, with the
+      next one, on all rows of data parallelism.
     jitter: The standard deviation of the time of a device's step, over that
-      time; a data-parallel step ends with the slowest device. Fitted on all of
-      TensorFlow's rows of one host.
+      time; a data-parallel step ends with the slowest device.
     host_seconds: How long a step of DLRM takes beside its bytes and products.
-      Fitted on all of NVIDIA's rows of DLRM.
+      Fitted on NVIDIA's rows of DLRM.
   """
 
-  tensor_cores: float = 0.71
-  convolutions: float = 0.54
-  winograd: float = 2.0
+  tensor_cores: float = 0.7
+  convolutions: float = 0.42
+  winograd: float = 2.6
   products: float = 0.9
   memory: float = 0.8
   links: float = 0.8
-  grpc: float = 0.4
+  grpc: float = 0.3
   jitter: float = 0.05
   host_seconds: float = 3.5e-3
 
