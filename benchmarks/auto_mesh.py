@@ -10,6 +10,7 @@ turns, so that what disturbs one disturbs all. The aim: the choice is at most
 import contextlib
 import re
 import statistics
+from typing import Any
 
 import estimator_mp
 from benchmarks import figures, plan_accuracy, planned_models
@@ -23,7 +24,7 @@ _MODELS = flags.DEFINE_string(
   "tried", "mlp|resnet18|bert4|dlrm", "An expression for names of models."
 )
 _DEVICES = tuple(f"/cpu:{i}" for i in range(4))
-_BY_HAND = (
+_BY_HAND: tuple[dict[str, Any], ...] = (
   {"mesh": "stage:1"},
   *({"mesh": "stage:2", "num_micro_batches": m} for m in (1, 2, 4, 8)),
   *({"mesh": "stage:4", "num_micro_batches": m} for m in (4, 8)),

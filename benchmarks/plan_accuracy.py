@@ -86,7 +86,7 @@ def training_step(model, config) -> Iterator[tuple[graphs.Step, tf.Graph]]:
       yield graphs.Step(session, spec.train_op, config.create_mesh()), graph
 
 
-def in_turns(steps) -> list[list[float]]:
+def in_turns(steps):
   """Returns the seconds of each of several steps, in each round."""
   counts = [max(1, round(_SECONDS.value / (x.seconds(3) / 3))) for x in steps]
   return turns.in_turns(

@@ -17,12 +17,16 @@ from typing import Any
 
 from estimator_mp import json_values
 
+import numpy as np
+
 if sys.version_info >= (3, 11):
   import tomllib
 else:
   import tomli as tomllib
 
 _ENDING = ".toml"
+# Where products of 128 x 128 and 512 x 512 gain by two devices, or do not.
+_SECONDS_OF_THREAD = 1e-4
 # The rate of a dtype that a file does not name.
 _DEFAULT_DTYPE = "float32"
 
@@ -40,8 +44,8 @@ class Device:
     efficiency: The part of `flops` that products of a model reach.
     strided_bandwidth: Bytes per second of a matrix that a product reads by its
       columns; None for `memory_bandwidth`.
-    concurrent: How many of a host's devices compute at their full rate at the
-      same time; None for all. Virtual CPU devices share cores.
+    cores: The cores of a host, which its devices share; None if each device
+      has its own, as GPUs do.
   """
 
   kind: str
@@ -51,7 +55,7 @@ class Device:
   launch_seconds: float
   efficiency: float = 1.0
   strided_bandwidth: float | None = None
-  concurrent: float | None = None
+  cores: int | None = None
 
   def seconds(
     self,
@@ -80,6 +84,16 @@ class Device:
     if self.strided_bandwidth is not None:
       seconds += strided_bytes / self.strided_bandwidth
     return launches * self.launch_seconds + seconds
+
+  def core_seconds(self, seconds: Any) -> Any:
+    """Returns the time that an op keeps cores busy, all of them added up.
+
+    Args:
+      seconds: How long it takes alone; or an array of such times.
+    """
+    # A long one runs on all cores, a short one on one of them.
+    threads = np.clip(seconds / _SECONDS_OF_THREAD, 1, self.cores or 1)
+    return seconds * threads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,7 +279,7 @@ def _check(machine: Machine) -> None:
     "device.memory_bandwidth": device.memory_bandwidth,
     "device.efficiency": device.efficiency,
   }
-  for name in ("strided_bandwidth", "concurrent"):
+  for name in ("strided_bandwidth", "cores"):
     if (value := getattr(device, name)) is not None:
       positive[f"device.{name}"] = value
   least = {"device.launch_seconds": device.launch_seconds}

@@ -2,8 +2,7 @@
 
 Each figure is the time of a graph that does one thing many times, in a session
 with TensorFlow's own number of threads. So a large product alone has all cores
-of a CPU, as in a model, and `concurrent` says what devices of one CPU gain
-together: there are as many as cores.
+of a CPU, as in a model.
 """
 
 import datetime
@@ -70,7 +69,7 @@ def measure(seconds: float) -> tuple[Machine, dict[int, dict[str, float]]]:
       for name, column in columns.items():
         best[name] = max(best[name], product_rate(size, *column))
   flops = dict(rates[_SIZES[kind][-1]])
-  at_once = len(places) * flops.pop(on_all) / flops["float32"]
+  del flops[on_all]
   shape = (_ROWS, _WIDTH, "float32", [place], _COUNT)
   by_rows, by_columns = (
     _seconds(seconds, _products, *shape, x) for x in (False, True)
@@ -84,7 +83,7 @@ def measure(seconds: float) -> tuple[Machine, dict[int, dict[str, float]]]:
     _rounded(3 * _MEMORY_BYTES / _seconds(seconds, _sum, place)),
     _rounded(_seconds(seconds, _small_ops, place) / _NUM_OPS),
     strided_bandwidth=strided,
-    concurrent=None if gpus else max(1.0, _rounded(at_once)),
+    cores=None if gpus else len(places),
   )
   links = []
   if len(places) > 1:

@@ -182,8 +182,8 @@ def rank(
   alone = min(
     _bound(step) for x, step in bounded if x.data == x.stage == x.model == 1
   )
-  at_once = machine.device.concurrent or num_devices
-  bound = alone / min(at_once, num_devices)
+  cores = machine.device.cores or num_devices
+  bound = alone / min(cores, num_devices)
   return Ranking(tuple(_different(found)), bound, len(bounded), too_large)
 
 
@@ -233,12 +233,7 @@ def _bound(step: Step) -> float:
     step.schedule.devices_of_stages, step.stages, strict=True
   ):
     busy[device] += count * (x.forward + x.backward + x.weight)
-  bound = max(busy)
-  concurrent = step.machine.device.concurrent
-  if concurrent is not None:
-    replicas = step.size("data") * step.size("model")
-    bound = max(bound, sum(busy) * replicas / concurrent)
-  return bound
+  return max(*busy, step_lib.shared_seconds(step))
 
 
 def every_step(

@@ -156,9 +156,12 @@ class _Reading:
     count = self._schedule.num_micro_batches
     here = {op for op, (place, _) in self._passes.items() if place == stage}
     busy = collections.defaultdict[_Place, float](float)
+    cores = {True: 0.0, False: 0.0}
     for op in here:
       if not op.name.startswith(_SUMS):
-        busy[op.device, self._passes[op][1]] += self._seconds[op]
+        phase, seconds = self._passes[op][1], self._seconds[op]
+        busy[op.device, phase] += seconds
+        cores[phase is None] += self._machine.device.core_seconds(seconds)
     most = dict.fromkeys((*Phase, None), 0.0)
     for (_, phase), seconds in busy.items():
       most[phase] = max(most[phase], seconds)
@@ -180,6 +183,8 @@ class _Reading:
       ),
       flops=sum(map(self._flops.__getitem__, here)) / count,
       model_bytes=model_bytes / count,
+      core_seconds=cores[False] / count,
+      update_core_seconds=cores[True],
     )
 
   def _sent_to_next(self, stage: int) -> float:

@@ -11,6 +11,7 @@ many as send at the same time.
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,6 +39,9 @@ class StageWork:
     gradient_bytes: Gradients that are summed over replicas.
     flops: Floating-point operations of a slice, in all phases.
     model_bytes: What a slice sends over the model axis.
+    core_seconds: How long a slice keeps cores busy, on all devices of the
+      stage, where devices share them.
+    update_core_seconds: The same for what a step does once.
   """
 
   forward: float
@@ -52,6 +56,8 @@ class StageWork:
   gradient_bytes: float = 0.0
   flops: float = 0.0
   model_bytes: float = 0.0
+  core_seconds: float = 0.0
+  update_core_seconds: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,14 +279,27 @@ def simulate(step: Step) -> SimulatedStep:
     _device(step, device, stages, links, timeline, kept)
     for device in range(schedule.num_devices)
   )
-  concurrent = machine.device.concurrent
-  shared = 0.0
-  if concurrent is not None:
-    num_devices = step.size("data") * step.size("model") * len(devices)
-    hosts = max(1, num_devices // machine.host_size)
-    busy = sum(x.compute_seconds + x.update_seconds for x in devices)
-    shared = busy * num_devices / len(devices) / hosts / concurrent
+  shared = shared_seconds(step)
+  if again:  # As busy as the rest of the pass.
+    shared *= 1 + sum(again.values()) / timeline.busy
   return SimulatedStep(schedule, devices, timeline, shared)
+
+
+def shared_seconds(step: Step) -> float:
+  """Returns how long the cores of a host take for all of its devices.
+
+  Args:
+    step: The step.
+  """
+  cores = step.machine.device.cores
+  if cores is None:
+    return 0.0
+  count = step.schedule.num_micro_batches
+  busy = sum(
+    count * x.core_seconds + x.update_core_seconds for x in step.stages
+  )
+  hosts = max(1, math.prod(step.axes.values()) // step.machine.host_size)
+  return step.size("data") * busy / hosts / cores
 
 
 def _device(

@@ -115,13 +115,23 @@ class Workload:
     size = cut.num_stages * (_ONCE + 1)
     inside = places >= 0
     by_phase = np.bincount(places[inside], seconds[inside], size)
+    of_cores = self._machine.device.core_seconds(seconds)
+    of_cores *= np.where(self._is_part, num_parts, 1)
+    cores = np.bincount(places[inside], of_cores[inside], size)
     # The last two axes: whether bytes grow with the batch, or are of parts.
     total = amounts[:, :, 0, :] + fraction * amounts[:, :, 1, :]
     total = total[:, :, 0] + share * total[:, :, 1]
     return [
-      self._stage(times, num_bytes, num_parts)
-      for times, num_bytes in zip(
-        by_phase.reshape([-1, _ONCE + 1]).tolist(), total.tolist(), strict=True
+      dataclasses.replace(
+        self._stage(times, num_bytes, num_parts),
+        core_seconds=sum(busy[:_ONCE]),
+        update_core_seconds=busy[_ONCE],
+      )
+      for times, busy, num_bytes in zip(
+        by_phase.reshape([-1, _ONCE + 1]).tolist(),
+        cores.reshape([-1, _ONCE + 1]).tolist(),
+        total.tolist(),
+        strict=True,
       )
     ]
 

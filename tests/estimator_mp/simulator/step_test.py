@@ -141,9 +141,10 @@ class ReplicasTest(parameterized.TestCase):
     self.assertGreater(result.seconds, 11.0 + 0.05)
 
   def test_virtual_devices_share_cores(self):
-    cores = dataclasses.replace(_DEVICE, kind="CPU", concurrent=2.0)
+    cores = dataclasses.replace(_DEVICE, kind="CPU", cores=2)
     machine = Machine("test", cores, (_HOST,))
-    step = _step(1, 1, StageWork(1.0, 1.0), axes={"data": 4}, machine=machine)
+    work = StageWork(1.0, 1.0, core_seconds=2.0)
+    step = _step(1, 1, work, axes={"data": 4}, machine=machine)
     result = step_lib.simulate(step)
     self.assertAlmostEqual(result.seconds, 4.0)
     self.assertIn("cores", result.bound_by)
