@@ -1,7 +1,8 @@
 """What mesh="auto" chooses, beside twenty configurations that people would try.
 
-The machine is measured first, as by `estimator-mp measure`. Then all train in
-turns, so that what disturbs one disturbs all. The aim: the choice is at most
+The machine is measured first, as by `estimator-mp measure`, and the ops of each
+plain model, by `estimator_mp.measure_costs`. Then all train in turns, so that
+what disturbs one disturbs all. The aim: the choice is at most
 1.05 times as slow as the best of the twenty.
 
   ./bazelw run //benchmarks:auto_mesh
@@ -53,7 +54,10 @@ def _chosen(model, machine):
     },
   )
   batch_size = len(model.labels)
-  config = estimator_mp.ShardingConfig(mesh="auto", devices=_DEVICES)
+  costs = estimator_mp.measure_costs(model.model_fn, model.input_fn, steps=9)
+  config = estimator_mp.ShardingConfig(
+    mesh="auto", devices=_DEVICES, measured_costs=costs
+  )
   return choice.search(
     lambda x: model.model_fn(**x, mode="train"),
     specs,

@@ -28,6 +28,12 @@ class MeasuredCosts:
   seconds: Mapping[str, float] = dataclasses.field(hash=False)
   step_seconds: float | None = None
 
+  @property
+  def scale(self) -> float:
+    """The time of a step over the sum of its ops, which run one by one."""
+    total = sum(self.seconds.values())
+    return self.step_seconds / total if self.step_seconds and total else 1.0
+
   def to_dict(self) -> dict[str, Any]:
     """Returns the costs as JSON can write them."""
     return options.fields_to_plain(self)

@@ -17,16 +17,12 @@ from typing import Any
 
 from estimator_mp import json_values
 
-import numpy as np
-
 if sys.version_info >= (3, 11):
   import tomllib
 else:
   import tomli as tomllib
 
 _ENDING = ".toml"
-# Where products of 128 x 128 and 512 x 512 gain by two devices, or do not.
-_SECONDS_OF_THREAD = 1e-4
 # The rate of a dtype that a file does not name.
 _DEFAULT_DTYPE = "float32"
 
@@ -44,8 +40,8 @@ class Device:
     efficiency: The part of `flops` that products of a model reach.
     strided_bandwidth: Bytes per second of a matrix that a product reads by its
       columns; None for `memory_bandwidth`.
-    cores: The cores of a host, which its devices share; None if each device
-      has its own, as GPUs do.
+    shares_host: Whether an op of one device leaves nothing to the others of its
+      host, as those of virtual devices of a CPU do.
   """
 
   kind: str
@@ -55,7 +51,7 @@ class Device:
   launch_seconds: float
   efficiency: float = 1.0
   strided_bandwidth: float | None = None
-  cores: int | None = None
+  shares_host: bool = False
 
   def seconds(
     self,
@@ -84,16 +80,6 @@ class Device:
     if self.strided_bandwidth is not None:
       seconds += strided_bytes / self.strided_bandwidth
     return launches * self.launch_seconds + seconds
-
-  def core_seconds(self, seconds: Any) -> Any:
-    """Returns the time that an op keeps cores busy, all of them added up.
-
-    Args:
-      seconds: How long it takes alone; or an array of such times.
-    """
-    # A long one runs on all cores, a short one on one of them.
-    threads = np.clip(seconds / _SECONDS_OF_THREAD, 1, self.cores or 1)
-    return seconds * threads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,7 +265,7 @@ def _check(machine: Machine) -> None:
     "device.memory_bandwidth": device.memory_bandwidth,
     "device.efficiency": device.efficiency,
   }
-  for name in ("strided_bandwidth", "cores"):
+  for name in ("strided_bandwidth",):
     if (value := getattr(device, name)) is not None:
       positive[f"device.{name}"] = value
   least = {"device.launch_seconds": device.launch_seconds}

@@ -38,6 +38,7 @@ class Model:
     arguments: Arguments,
     config: ShardingConfig,
     machine: Machine,
+    batch_size: int = shapes.NOMINAL_BATCH,
   ):
     """Reads the graphs.
 
@@ -46,13 +47,17 @@ class Model:
       arguments: Makes the arguments in the default graph; the batch is open.
       config: Options that all meshes have; its own mesh is of one device.
       machine: The machine.
+      batch_size: The examples of a batch.
     """
     self._build = build
+    self._batch_size = batch_size
+    self._nominal = batch_size / shapes.NOMINAL_BATCH
     self._arguments = arguments
     # No cut is refused: the ranking leaves out what is too large.
     self._config = dataclasses.replace(config, memory_limit=None)
     self._memory_limit = config.memory_limit
     self._machine = machine
+    self._ratios: Mapping[str, float] = {}
     self._graph = tf.Graph()
     self._planned, self._plain = self._read(1)
 
@@ -71,7 +76,16 @@ class Model:
       with sharder.variables():
         _, planned = sharder.partition(lambda: self._build(inputs))
       positions = planned.plan.positions
-      return planned, Workload(planned.step, self._machine, positions, parts)
+
+      def workload() -> Workload:
+        return Workload(
+          planned.step, self._machine, positions, parts, self._ratios
+        )
+
+      measured = self._config.measured_costs
+      if measured is not None and parts == 1:
+        self._ratios = workload().ratios(measured, self._nominal)
+      return planned, workload()
 
   def _on(self, mesh: str, size: int) -> ShardingConfig:
     """Returns the configuration on a mesh of devices that need not exist."""
@@ -117,27 +131,25 @@ class Model:
       return None
     return workload.work(cut, fraction, num_parts)
 
-  def rank(self, batch_size: int, num_devices: int) -> ranking.Ranking:
+  def rank(self, num_devices: int) -> ranking.Ranking:
     """Returns the fastest configurations.
 
     Args:
-      batch_size: The examples of a batch.
       num_devices: How many devices there are.
 
     Raises:
       ValueError: If none fits the memory of a device.
     """
-    nominal = batch_size / shapes.NOMINAL_BATCH
 
     @functools.cache
     def work_of(
       num_stages: int, fraction: float, num_parts: int
     ) -> Sequence[StageWork] | None:
-      return self.work(num_stages, nominal * fraction, num_parts)
+      return self.work(num_stages, self._nominal * fraction, num_parts)
 
     return ranking.rank(
       work_of,
-      batch_size,
+      self._batch_size,
       num_devices,
       self._machine,
       self._memory_limit,

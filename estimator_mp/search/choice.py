@@ -94,8 +94,8 @@ def search(
     return made
 
   plain = dataclasses.replace(config, mesh="stage:1", devices=())
-  model = auto_mesh.Model(build, arguments, plain, machine)
-  return model.rank(batch_size, config.create_mesh().size)
+  model = auto_mesh.Model(build, arguments, plain, machine, batch_size)
+  return model.rank(config.create_mesh().size)
 
 
 def machine_of(config: ShardingConfig) -> Machine:

@@ -182,8 +182,7 @@ def rank(
   alone = min(
     _bound(step) for x, step in bounded if x.data == x.stage == x.model == 1
   )
-  cores = machine.device.cores or num_devices
-  bound = alone / min(cores, num_devices)
+  bound = alone / (1 if machine.device.shares_host else num_devices)
   return Ranking(tuple(_different(found)), bound, len(bounded), too_large)
 
 

@@ -156,12 +156,9 @@ class _Reading:
     count = self._schedule.num_micro_batches
     here = {op for op, (place, _) in self._passes.items() if place == stage}
     busy = collections.defaultdict[_Place, float](float)
-    cores = {True: 0.0, False: 0.0}
     for op in here:
       if not op.name.startswith(_SUMS):
-        phase, seconds = self._passes[op][1], self._seconds[op]
-        busy[op.device, phase] += seconds
-        cores[phase is None] += self._machine.device.core_seconds(seconds)
+        busy[op.device, self._passes[op][1]] += self._seconds[op]
     most = dict.fromkeys((*Phase, None), 0.0)
     for (_, phase), seconds in busy.items():
       most[phase] = max(most[phase], seconds)
@@ -183,8 +180,6 @@ class _Reading:
       ),
       flops=sum(map(self._flops.__getitem__, here)) / count,
       model_bytes=model_bytes / count,
-      core_seconds=cores[False] / count,
-      update_core_seconds=cores[True],
     )
 
   def _sent_to_next(self, stage: int) -> float:
@@ -259,20 +254,22 @@ def seconds_of_ops(
   }
   if measured is None:
     return seconds
-  times, graph = measured.seconds, next(iter(known)).graph
-  measured_ops = costs.op_costs(
-    [x for x in graph.get_operations() if x.name in times],
+  graph, times = next(iter(known)).graph, measured.seconds
+  plain = costs.op_costs(
+    [op for op in graph.get_operations() if op.name in times],
     device=machine.device,
   )
-  plain = {op.name: cost.seconds for op, cost in measured_ops.items()}
-  loops = {x.name for x in measured_ops if x.type in op_types.FUNCTIONAL_LOOPS}
-  scale = (measured.step_seconds or 0.0) / sum(times.values()) or 1.0
+  ratios = {
+    op.name: measured.scale * times[op.name] / cost.seconds
+    for op, cost in plain.items()
+    if cost.seconds
+  }
+  loops = {x.name for x in plain if x.type in op_types.FUNCTIONAL_LOOPS}
   for op, estimate in seconds.items():
     name = op.name
     while match := _SCOPES.match(name):
       name = name[match.end() :]
-    if name not in plain:  # Inlined ops are of the loop.
+    if name not in ratios:  # Inlined ops are of the loop.
       name = next((x for x in loops if name.startswith(f"{x}/")), "")
-    if plain.get(name):
-      seconds[op] = scale * times[name] * estimate / plain[name]
+    seconds[op] = estimate * ratios.get(name, 1.0)
   return seconds

@@ -39,9 +39,6 @@ class StageWork:
     gradient_bytes: Gradients that are summed over replicas.
     flops: Floating-point operations of a slice, in all phases.
     model_bytes: What a slice sends over the model axis.
-    core_seconds: How long a slice keeps cores busy, on all devices of the
-      stage, where devices share them.
-    update_core_seconds: The same for what a step does once.
   """
 
   forward: float
@@ -56,8 +53,6 @@ class StageWork:
   gradient_bytes: float = 0.0
   flops: float = 0.0
   model_bytes: float = 0.0
-  core_seconds: float = 0.0
-  update_core_seconds: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -291,15 +286,14 @@ def shared_seconds(step: Step) -> float:
   Args:
     step: The step.
   """
-  cores = step.machine.device.cores
-  if cores is None:
+  if not step.machine.device.shares_host:
     return 0.0
   count = step.schedule.num_micro_batches
   busy = sum(
-    count * x.core_seconds + x.update_core_seconds for x in step.stages
+    count * (x.forward + x.backward + x.weight) + x.update for x in step.stages
   )
   hosts = max(1, math.prod(step.axes.values()) // step.machine.host_size)
-  return step.size("data") * busy / hosts / cores
+  return step.size("data") * step.size("model") * busy / hosts
 
 
 def _device(

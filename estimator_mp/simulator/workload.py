@@ -7,8 +7,10 @@ stages for every mesh.
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from estimator_mp.config.measured_costs import MeasuredCosts
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.machines.machine import Machine
@@ -75,6 +77,7 @@ class Workload:
     machine: Machine,
     positions: Mapping[str, int],
     num_parts: int = 1,
+    ratios: Mapping[str, float] = MappingProxyType({}),
   ):
     """Reads a graph.
 
@@ -83,6 +86,8 @@ class Workload:
       machine: What executes it.
       positions: Where ops are on the model axis, by name, if not at 0.
       num_parts: The size of the model axis that the graph was split for.
+      ratios: How many times as long as estimated ops of the plain graph take,
+        by their names.
     """
     self._step = step
     self._machine = machine
@@ -93,6 +98,7 @@ class Workload:
     known = costs.op_costs(step.ops, device=machine.device)
     rows = [self._seconds(op, known[op]) for op in self._here]
     self._amounts = np.array(rows, np.float64).reshape([len(rows), 5]).T
+    self._amounts *= [ratios.get(_plain_name(op), 1.0) for op in self._here]
     self._is_part = np.array([*map(_is_part, self._here)], bool)
     self._of_cuts: dict[Cut, tuple[Any, Any]] = {}
 
@@ -108,32 +114,42 @@ class Workload:
       self._of_cuts[cut] = self._places(cut), self._bytes(cut)
     places, amounts = self._of_cuts[cut]
     share = self._num_parts / num_parts
-    overhead, flops, fixed_flops, moved, fixed_moved = self._amounts
-    seconds = overhead + np.where(self._is_part, share, 1.0) * np.maximum(
-      fraction * flops + fixed_flops, fraction * moved + fixed_moved
-    )
+    seconds = self._seconds_of_ops(fraction, share)
     size = cut.num_stages * (_ONCE + 1)
     inside = places >= 0
     by_phase = np.bincount(places[inside], seconds[inside], size)
-    of_cores = self._machine.device.core_seconds(seconds)
-    of_cores *= np.where(self._is_part, num_parts, 1)
-    cores = np.bincount(places[inside], of_cores[inside], size)
     # The last two axes: whether bytes grow with the batch, or are of parts.
     total = amounts[:, :, 0, :] + fraction * amounts[:, :, 1, :]
     total = total[:, :, 0] + share * total[:, :, 1]
     return [
-      dataclasses.replace(
-        self._stage(times, num_bytes, num_parts),
-        core_seconds=sum(busy[:_ONCE]),
-        update_core_seconds=busy[_ONCE],
-      )
-      for times, busy, num_bytes in zip(
-        by_phase.reshape([-1, _ONCE + 1]).tolist(),
-        cores.reshape([-1, _ONCE + 1]).tolist(),
-        total.tolist(),
-        strict=True,
+      self._stage(times, num_bytes, num_parts)
+      for times, num_bytes in zip(
+        by_phase.reshape([-1, _ONCE + 1]).tolist(), total.tolist(), strict=True
       )
     ]
+
+  def ratios(
+    self, measured: MeasuredCosts, fraction: float
+  ) -> dict[str, float]:
+    """Returns how many times as long as estimated ops take, by their names.
+
+    Args:
+      measured: The costs of the plain model.
+      fraction: The part of a nominal batch that they are for.
+    """
+    estimates = self._seconds_of_ops(fraction, 1.0).tolist()
+    return {
+      op.name: measured.scale * measured.seconds[op.name] / estimate
+      for op, estimate in zip(self._here, estimates, strict=True)
+      if estimate and op.name in measured.seconds
+    }
+
+  def _seconds_of_ops(self, fraction: float, share: float) -> Any:
+    """Returns the seconds of ops, for a fraction and the share of a part."""
+    overhead, flops, fixed_flops, moved, fixed_moved = self._amounts
+    return overhead + np.where(self._is_part, share, 1.0) * np.maximum(
+      fraction * flops + fixed_flops, fraction * moved + fixed_moved
+    )
 
   def _stage(
     self, times: Sequence[float], amounts: Sequence[float], num_parts: int

@@ -141,9 +141,9 @@ class ReplicasTest(parameterized.TestCase):
     self.assertGreater(result.seconds, 11.0 + 0.05)
 
   def test_virtual_devices_share_cores(self):
-    cores = dataclasses.replace(_DEVICE, kind="CPU", cores=2)
+    cores = dataclasses.replace(_DEVICE, kind="CPU", shares_host=True)
     machine = Machine("test", cores, (_HOST,))
-    work = StageWork(1.0, 1.0, core_seconds=2.0)
+    work = StageWork(0.5, 0.5)
     step = _step(1, 1, work, axes={"data": 4}, machine=machine)
     result = step_lib.simulate(step)
     self.assertAlmostEqual(result.seconds, 4.0)
