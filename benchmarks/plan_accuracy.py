@@ -179,8 +179,17 @@ def main(argv: list[str]) -> None:
       ("pairs in the right order", right / max(total, 1), 0.9, False),
     )
   ]
-  for x in found:
-    print(f"{x.what}: {x.value:.3f} (aim {x.bound[0]})")
+  for x in rows:
+    name = f"{x.model} on {x.mesh}, M={x.slices}"
+    found += [
+      figures.Figure(f"{name}: {what}", "", (ratio,), (1.0,), is_aim=True)
+      for what, ratio in (
+        ("time", x.predicted_seconds / x.seconds),
+        ("bytes", x.predicted_bytes / max(x.num_bytes, 1)),
+      )
+    ]
+  for figure in found[:3]:
+    print(f"{figure.what}: {figure.value:.3f} (aim {figure.bound[0]})")
   print(f"{right} of {total} pairs that differ by more than a tenth")
   figures.save(found)
 

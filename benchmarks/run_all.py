@@ -26,6 +26,8 @@ BENCHMARKS = (
   "peers",
   "data_parallel",
   "sharding_overhead",
+  "plan_accuracy",
+  "auto_mesh",
   "default_runs",
   "keras_applications",
   "pipeline_build",
