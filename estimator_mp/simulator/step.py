@@ -247,9 +247,7 @@ def simulate(step: Step) -> SimulatedStep:
   }
   places = [step.stride("stage") * x for x in schedule.devices_of_stages]
   links = [
-    machine.link(*sorted(pair))
-    if machine.links and pair[0] != pair[1]
-    else None
+    machine.link(*sorted(pair)) if pair[0] != pair[1] else None
     for pair in itertools.pairwise(places)
   ]
   beside = min(step.stride("stage"), machine.host_size)
