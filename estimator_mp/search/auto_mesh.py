@@ -22,10 +22,12 @@ import tensorflow as tf
 
 # The model axis for which a graph is split; others follow from it.
 _PARTS = 2
+# With slices, the plan says which tensors grow with the batch.
+_SLICES = 2
 
-# Calls model_fn on placeholders of the default graph; returns its arguments,
-# and what calls it with others in their place.
-Arguments = Callable[[], Mapping[str, Any]]
+# Makes arguments in the default graph, of an open batch or of a known size, and
+# calls model_fn with them.
+Arguments = Callable[[bool], Mapping[str, Any]]
 Build = Callable[[Mapping[str, Any]], tf.estimator.EstimatorSpec]
 
 
@@ -44,7 +46,8 @@ class Model:
 
     Args:
       build: Calls model_fn with its arguments.
-      arguments: Makes the arguments in the default graph; the batch is open.
+      arguments: Makes the arguments; a model_fn that cannot take an open batch
+        gets one of known size.
       config: Options that all meshes have; its own mesh is of one device.
       machine: The machine.
       batch_size: The examples of a batch.
@@ -54,24 +57,29 @@ class Model:
     self._nominal = batch_size / shapes.NOMINAL_BATCH
     self._arguments = arguments
     # No cut is refused: the ranking leaves out what is too large.
-    self._config = dataclasses.replace(config, memory_limit=None)
+    self._config = dataclasses.replace(
+      config, memory_limit=None, num_micro_batches=_SLICES
+    )
     self._memory_limit = config.memory_limit
     self._machine = machine
     self._ratios: Mapping[str, float] = {}
-    self._graph = tf.Graph()
-    self._planned, self._plain = self._read(1)
+    self._is_open = True
+    try:
+      self._graph, self._planned, self._plain = self._read(1)
+    except (TypeError, ValueError):  # It needs the size of the batch.
+      self._is_open, self._nominal = False, 1.0
+      self._graph, self._planned, self._plain = self._read(1)
 
   def _read(self, parts: int) -> Any:
-    """Returns the plan of a graph on a model axis, and its work."""
+    """Returns a graph on a model axis, its plan and its work."""
     mesh = "stage:1" if parts == 1 else f"model:{parts}"
     config = self._on(mesh, parts)
-    graph = self._graph if parts == 1 else tf.Graph()
-    with graph.as_default():
+    with tf.Graph().as_default() as graph:
       tf.compat.v1.train.create_global_step()
       sharder = driver.Driver(
         config, config.create_mesh(), tf.estimator.ModeKeys.TRAIN
       )
-      arguments = self._arguments()
+      arguments = self._arguments(self._is_open)
       inputs = sharder.inputs(arguments)
       with sharder.variables():
         _, planned = sharder.partition(lambda: self._build(inputs))
@@ -79,13 +87,18 @@ class Model:
 
       def workload() -> Workload:
         return Workload(
-          planned.step, self._machine, positions, parts, self._ratios
+          planned.step,
+          planned.batch,
+          self._machine,
+          positions,
+          parts,
+          self._ratios,
         )
 
       measured = self._config.measured_costs
       if measured is not None and parts == 1:
         self._ratios = workload().ratios(measured, self._nominal)
-      return planned, workload()
+      return graph, planned, workload()
 
   def _on(self, mesh: str, size: int) -> ShardingConfig:
     """Returns the configuration on a mesh of devices that need not exist."""
@@ -96,7 +109,7 @@ class Model:
   def _in_parts(self) -> Workload | None:
     """The work of the model on a model axis; None if it cannot be split."""
     try:
-      planned, workload = self._read(_PARTS)
+      _, planned, workload = self._read(_PARTS)
     except SplitError:
       return None
     has_parts = planned.plan.splits and planned.plan.splits.variables

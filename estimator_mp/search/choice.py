@@ -1,11 +1,14 @@
 """The choice of mesh="auto": made once, and kept with the checkpoints."""
 
+import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from compat.private import keras
 from estimator_mp import notices
 from estimator_mp.config import files, options
 from estimator_mp.config.mesh_axes import AUTO, parse_axes
@@ -15,6 +18,7 @@ from estimator_mp.machines import machine as machine_lib
 from estimator_mp.machines.machine import Machine
 from estimator_mp.search import auto_mesh, ranking
 
+import numpy as np
 import tensorflow as tf
 
 _FILE = "auto_mesh.json"
@@ -87,15 +91,31 @@ def search(
     ValueError: If no mesh fits the memory of a device.
   """
 
-  def arguments() -> Mapping[str, Any]:
+  def arguments(is_open: bool) -> Mapping[str, Any]:
     made: Mapping[str, Any] = tf.nest.map_structure(
-      lambda x: _placeholder(x, batch_size), specs
+      lambda x: _placeholder(x, batch_size, is_open), specs
     )
     return made
 
   plain = dataclasses.replace(config, mesh="stage:1", devices=())
-  model = auto_mesh.Model(build, arguments, plain, machine, batch_size)
-  return model.rank(config.create_mesh().size)
+  with _draws_undone():
+    model = auto_mesh.Model(build, arguments, plain, machine, batch_size)
+    return model.rank(config.create_mesh().size)
+
+
+@contextlib.contextmanager
+def _draws_undone() -> Iterator[None]:
+  """Lets a program draw the same seeds as if model_fn had not been called."""
+  layers = getattr(keras.seeds_of_layers(tf), "generator", None)
+  states = random.getstate(), np.random.get_state()
+  of_layers = layers and layers.getstate()
+  try:
+    yield
+  finally:
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    if layers:
+      layers.setstate(of_layers)
 
 
 def machine_of(config: ShardingConfig) -> Machine:
@@ -114,14 +134,13 @@ def machine_of(config: ShardingConfig) -> Machine:
   return machine_lib.load("cpu")
 
 
-def _placeholder(spec: Any, batch_size: int) -> Any:
-  """Returns a placeholder of a spec, whose batch is open."""
+def _placeholder(spec: Any, batch_size: int, is_open: bool) -> Any:
+  """Returns a placeholder of a spec, whose batch is open or of known size."""
   if not isinstance(spec, tf.TypeSpec):
     return spec
-  shape = [
-    None if not axis and size == batch_size else size
-    for axis, size in enumerate(spec.shape.as_list() if spec.shape.rank else ())
-  ]
+  shape = spec.shape.as_list() if spec.shape.rank else []
+  if shape and shape[0] in (None, batch_size):
+    shape[0] = None if is_open else batch_size
   known = shape if spec.shape.rank is not None else None
   if isinstance(spec, tf.SparseTensorSpec):
     return tf.compat.v1.sparse_placeholder(spec.dtype, known)

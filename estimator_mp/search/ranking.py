@@ -10,6 +10,7 @@ times that were found; so none that was left out is faster, by the simulator.
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,8 @@ WorkOf = Callable[[int, float, int], Sequence[StageWork] | None]
 _SCHEDULES = ("1f1b", "zb1p", "zb2p", "gpipe", "zbv", "interleaved")
 _ALGORITHMS = ("copy", "ring", "tree", "hierarchical")
 _MOST_SLICES = 64
+# What differs by no more is as fast.
+_AS_FAST = 0.02
 _SHOWN = 6
 
 
@@ -117,9 +120,9 @@ class Ranking:
       )
     first, *others = self.found
     for x in others:
-      slower = x.step.seconds / first.step.seconds - 1
-      rows[1 + self.found.index(x)][2] += f" (+{slower:.0%})"
-    over = self.found[0].step.seconds / self.bound_seconds - 1
+      slower = x.step.seconds / (first.step.seconds or math.inf) - 1
+      rows[1 + self.found.index(x)][2] += f" ({slower:+.0%})"
+    over = first.step.seconds / (self.bound_seconds or math.inf) - 1
     return "\n".join(
       [
         *amounts.columns(rows, 2),
@@ -168,7 +171,8 @@ def rank(
       if least is None or priced.step.memory_bytes < least.step.memory_bytes:
         least = priced
       continue
-    found = sorted([*found, priced], key=_order)[: 4 * _SHOWN]
+    found = sorted([*found, priced], key=lambda x: x.step.seconds)
+    found = found[: 4 * _SHOWN]
   if not found:
     assert least is not None
     lacking = amounts.amount(round(least.step.memory_bytes - limit), "B")
@@ -183,18 +187,21 @@ def rank(
     _bound(step) for x, step in bounded if x.data == x.stage == x.model == 1
   )
   bound = alone / (1 if machine.device.shares_host else num_devices)
-  return Ranking(tuple(_different(found)), bound, len(bounded), too_large)
-
-
-def _order(priced: Priced) -> tuple[float, int, int, float]:
-  """Returns what comes first: time, then fewer devices, options and bytes."""
-  candidate, step = priced.candidate, priced.step
-  return (
-    float(f"{step.seconds:.2g}"),
-    candidate.data * candidate.stage * candidate.model,
-    len(candidate.options),
-    step.memory_bytes,
+  return Ranking(
+    tuple(_different(_simplest_first(found))), bound, len(bounded), too_large
   )
+
+
+def _simplest_first(found: Sequence[Priced]) -> list[Priced]:
+  """Returns what is found, with the simplest of the fastest in front."""
+  limit = (1 + _AS_FAST) * found[0].step.seconds
+
+  def size(x: Priced) -> tuple[int, int, float]:
+    devices = math.prod(x.candidate.axes.values())
+    return devices, len(x.candidate.options), x.step.memory_bytes
+
+  first = min((x for x in found if x.step.seconds <= limit), key=size)
+  return [first, *(x for x in found if x is not first)]
 
 
 def _different(found: Sequence[Priced]) -> Iterator[Priced]:

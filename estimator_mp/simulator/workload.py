@@ -17,6 +17,7 @@ from estimator_mp.machines.machine import Machine
 from estimator_mp.pipeline import cells
 from estimator_mp.placement import costs
 from estimator_mp.planning.step_graph import StepGraph
+from estimator_mp.propagate.layouts import Layouts, Shard
 from estimator_mp.simulator.step import StageWork
 
 import numpy as np
@@ -74,6 +75,7 @@ class Workload:
   def __init__(
     self,
     step: StepGraph,
+    layouts: Layouts,
     machine: Machine,
     positions: Mapping[str, int],
     num_parts: int = 1,
@@ -82,7 +84,8 @@ class Workload:
     """Reads a graph.
 
     Args:
-      step: The graph; its batch is open.
+      step: The graph; if its batch is open, it is a nominal one.
+      layouts: The layouts that its tensors have over slices.
       machine: What executes it.
       positions: Where ops are on the model axis, by name, if not at 0.
       num_parts: The size of the model axis that the graph was split for.
@@ -90,11 +93,12 @@ class Workload:
         by their names.
     """
     self._step = step
+    self._layouts = layouts
     self._machine = machine
     self._positions = positions
     self._num_parts = num_parts
     self._sizes = costs.nominal_bytes(step.ops)
-    self._here = [op for op in step.ops if not positions.get(op.name)]
+    self._here = [op for op in step.ops if not self._place(op)]
     known = costs.op_costs(step.ops, device=machine.device)
     rows = [self._seconds(op, known[op]) for op in self._here]
     self._amounts = np.array(rows, np.float64).reshape([len(rows), 5]).T
@@ -111,7 +115,10 @@ class Workload:
       num_parts: The size of the model axis.
     """
     if cut not in self._of_cuts:
-      self._of_cuts[cut] = self._places(cut), self._bytes(cut)
+      passes = self._passes(cut)
+      pairs = [passes[op] for op in self._here]
+      numbers = [(_ONCE + 1) * stage + phase for stage, phase in pairs]
+      self._of_cuts[cut] = np.array(numbers), self._bytes(passes)
     places, amounts = self._of_cuts[cut]
     share = self._num_parts / num_parts
     seconds = self._seconds_of_ops(fraction, share)
@@ -176,10 +183,7 @@ class Workload:
 
   def _is_of_batch(self, tensor: tf.Tensor) -> bool:
     """Whether a tensor grows with the batch."""
-    shape = self._step.shapes.shape(tensor)
-    if shape is None:
-      return tensor.op in self._step.depends
-    return not all(isinstance(size, int) for size in shape)
+    return isinstance(self._layouts.layout(tensor), Shard)
 
   def _seconds(self, op: tf.Operation, cost: costs.OpCost) -> list[float]:
     """Returns overhead; of operations, those of the batch and fixed; of bytes.
@@ -205,63 +209,77 @@ class Workload:
       (cost.touched_bytes - moved) / device.memory_bandwidth,
     ]
 
-  def _places(self, cut: Cut) -> Any:
-    """Returns the stage and the phase of each op, as one number."""
-    return np.array(
-      [
-        (_ONCE + 1) * cut.stages.get(name, -1)
-        + int(cut.phases.get(name, _ONCE))
-        for name in map(_plain_name, self._here)
-      ],
-      np.int64,
-    )
+  def _passes(self, cut: Cut) -> dict[tf.Operation, tuple[int, int]]:
+    """Returns the stage and the phase of each op, -1 for one without a stage.
 
-  def _bytes(self, cut: Cut) -> Any:
+    What a split has added, such as sums of parts, follows what it reads.
+    """
+    passes: dict[tf.Operation, tuple[int, int]] = {}
+    for op in self._step.ops:
+      name = _plain_name(op)
+      read = [passes[x] for x in traversal.inputs(op) if x in passes]
+      if name in cut.stages:
+        passes[op] = cut.stages[name], int(cut.phases.get(name, _ONCE))
+      else:
+        passes[op] = max(read, key=lambda x: x[::-1], default=(-1, _ONCE))
+    return passes
+
+  def _bytes(self, passes: Mapping[tf.Operation, tuple[int, int]]) -> Any:
     """Returns bytes by stage and kind, of the batch or not, of parts or not."""
-    amounts = np.zeros([cut.num_stages, 7, 2, 2])
+    size = 1 + max(stage for stage, _ in passes.values())
+    amounts = np.zeros([size, 7, 2, 2])
     for stage, kind, of_batch, is_part, num_bytes in (
-      *self._of_activations(cut),
-      *self._of_variables(cut),
+      *self._of_activations(passes),
+      *self._of_variables(passes),
     ):
       amounts[stage, kind, int(of_batch), int(is_part)] += num_bytes
     return amounts
 
   def _of_activations(
-    self, cut: Cut
+    self, passes: Mapping[tf.Operation, tuple[int, int]]
   ) -> Iterator[tuple[int, int, bool, bool, int]]:
     """Yields what activations of a forward pass are kept, sent and received."""
     kept: dict[tuple[int, str], tf.Tensor] = {}
-    for op in self._here:
-      name = _plain_name(op)
-      stage = cut.stages.get(name)
+    sent: set[tuple[int, str]] = set()
+    for op in self._step.ops:
+      stage, phase = passes[op]
       for x in op.inputs:
-        made = _plain_name(x.op)
-        source = cut.stages.get(made)
-        if stage is None or source is None or op_types.is_handle(x):
+        source, made = passes.get(x.op, (-1, _ONCE))
+        if min(stage, source) < 0 or op_types.is_handle(x):
           continue
         num_bytes, grown = self._sizes.get(x.name, 0), self._is_of_batch(x)
-        if self._positions.get(x.op.name):  # It is on another part.
-          yield stage, _OVER, grown, False, num_bytes
-        elif cut.phases.get(made) is Phase.FORWARD:
-          is_forward = cut.phases.get(name) is Phase.FORWARD
-          if is_forward and stage > source:
+        place = self._place(op)
+        if self._place(x.op) != place:  # It is sent once to each part.
+          if (place, x.name) not in sent:
+            sent.add((place, x.name))
+            yield stage, _OVER, grown, False, num_bytes
+        elif place == 0 and made == Phase.FORWARD:
+          if phase == Phase.FORWARD and stage > source:
             yield stage, _INPUT, grown, _is_part(x.op), num_bytes
             for k in range(source, stage):
               yield k, _SENT, grown, _is_part(x.op), num_bytes
-          elif not is_forward and x.op.type not in op_types.LASTING:
+          elif phase != Phase.FORWARD and x.op.type not in op_types.LASTING:
             kept[source, _buffer(x).name] = x
     for (stage, _), x in kept.items():
       size = self._sizes.get(x.name, 0)
       yield stage, _KEPT, self._is_of_batch(x), _is_part(x.op), size
 
+  def _place(self, op: tf.Operation) -> int:
+    """Returns where an op is on the model axis."""
+    scope = op.name.partition("/")[0]
+    number = scope.removeprefix(_PART)
+    if number != scope and number.isdecimal():
+      return int(number)
+    return self._positions.get(op.name, 0)
+
   def _of_variables(
-    self, cut: Cut
+    self, passes: Mapping[tf.Operation, tuple[int, int]]
   ) -> Iterator[tuple[int, int, bool, bool, int]]:
     """Yields the bytes of variables, and of their gradients."""
     trained = _trained(self._step.graph)
     for op in filter(op_types.is_variable, self._here):
-      stage = cut.stages.get(_plain_name(op))
-      if stage is None:
+      stage, _ = passes[op]
+      if stage < 0:
         continue
       num_bytes, is_part = shapes.variable_bytes(op), _is_part(op)
       is_trained = op.name in trained

@@ -33,6 +33,7 @@ def _input_fn():
 
 
 def _estimator(model_dir, **options):
+  tf.keras.utils.set_random_seed(5)  # The seeds that layers draw.
   config = tf.estimator.RunConfig(model_dir, tf_random_seed=7)
   plain = tf.estimator.Estimator(
     _model_fn, config=config, params={"units": [256, 256, 256]}
@@ -64,6 +65,20 @@ class ChoiceTest(parameterized.TestCase):
     estimator.train(_input_fn, max_steps=1)
     placement = json.loads(pathlib.Path(folder, "placement.json").read_text())
     self.assertEqual(placement["mesh"], "stage:2")
+
+  def test_a_model_that_needs_the_size_of_its_batch(self):
+    def model_fn(features, labels, mode, params):
+      x = tf.reshape(features["x"], [int(features["x"].shape[0]), 16])
+      return _model_fn({"x": x}, labels, mode, params)
+
+    config = estimator_mp.ShardingConfig(
+      mesh="auto", machine="v100", devices=("4",)
+    )
+    found = estimator_mp.plan(
+      model_fn, _input_fn, config, params={"units": [256, 256]}
+    )
+    self.assertNotEqual(str(found.mesh), "stage:1")
+    self.assertIn("estimator_mp.ShardingConfig(mesh=", found.table())
 
   @parameterized.parameters(
     ("{", "delete it to choose again"),

@@ -55,9 +55,10 @@ def _batch():
   return v1.data.make_one_shot_iterator(data).get_next()
 
 
-def _arguments():
-  x = v1.placeholder(tf.float32, [None, 256])
-  y = v1.placeholder(tf.float32, [None, 1])
+def _arguments(is_open):
+  size = None if is_open else _BATCH
+  x = v1.placeholder(tf.float32, [size, 256])
+  y = v1.placeholder(tf.float32, [size, 1])
   return {"features": {"x": x}, "labels": y, "mode": "train"}
 
 
