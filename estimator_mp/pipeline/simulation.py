@@ -36,6 +36,8 @@ class Timeline:
   @property
   def speed_up(self) -> float:
     """How many times faster than a single device."""
+    if not self.makespan:  # Nothing takes any time, so nobody waits.
+      return float(self.num_devices)
     return self.busy / self.makespan
 
   @property

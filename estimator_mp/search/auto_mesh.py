@@ -68,7 +68,13 @@ class Model:
       self._graph, self._planned, self._plain = self._read(1)
     except (TypeError, ValueError):  # It needs the size of the batch.
       self._is_open, self._nominal = False, 1.0
-      self._graph, self._planned, self._plain = self._read(1)
+      try:
+        self._graph, self._planned, self._plain = self._read(1)
+      except TypeError as error:
+        raise ValueError(
+          'mesh="auto" calls model_fn with placeholders, but it does not take '
+          f"them: {error}; give a mesh"
+        ) from error
 
   def _read(self, parts: int) -> Any:
     """Returns a graph on a model axis, its plan and its work."""

@@ -123,6 +123,11 @@ class DeviceStep:
   sent_bytes: Mapping[str, float]
 
   @property
+  def busy_seconds(self) -> float:
+    """How long it runs cells and updates."""
+    return self.compute_seconds + self.update_seconds
+
+  @property
   def memory_bytes(self) -> float:
     """The most bytes that it holds."""
     return self.weight_bytes + self.live_bytes
@@ -152,7 +157,7 @@ class SimulatedStep:
   @property
   def bound_seconds(self) -> float:
     """The time of the busiest device if it never waited."""
-    return max(x.compute_seconds + x.update_seconds for x in self.devices)
+    return max(x.busy_seconds for x in self.devices)
 
   @property
   def memory_bytes(self) -> float:
@@ -196,8 +201,8 @@ class SimulatedStep:
       rows.append(
         [
           ", ".join(map(str, x.stages)),
-          _time(x.compute_seconds + x.update_seconds),
-          f"{1 - (x.compute_seconds + x.update_seconds) / self.seconds:.0%}",
+          _time(x.busy_seconds),
+          f"{1 - x.busy_seconds / (self.seconds or math.inf):.0%}",
           amounts.amount(round(x.flops), ""),
           amounts.amount(round(x.weight_bytes), "B"),
           amounts.amount(round(x.live_bytes), "B"),
