@@ -47,6 +47,11 @@ flops = { float32 = 1e12 }
 memory_bytes = 1e9
 memory_bandwidth = 1e11
 launch_seconds = 1e-6
+[[links]]
+level = "host"
+devices = 2
+bandwidth = 1e9
+latency = 1e-6
 """
 _THEIRS, _X = "--model_fn=their_program:model_fn", "--features=x:float32[?,10]"
 
