@@ -148,7 +148,7 @@ class GuideTest(absltest.TestCase):
     (folder / "train.py").write_text(_TRAIN)
     joined = guide.replace("\\\n", " ")
     commands = re.findall(r"^    estimator-mp plan(.*)", joined, re.M)
-    self.assertLen(commands, 5)
+    self.assertLen(commands, 7)
     self.addCleanup(os.chdir, os.getcwd())
     with (
       mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=str(folder)),
