@@ -20,7 +20,7 @@ from estimator_mp.comparison import training_graph
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.config.mesh_axes import AUTO
 from estimator_mp.config.sharding_options import BatchAxis
-from estimator_mp.graph import batch_shapes, colocation, shapes, traversal
+from estimator_mp.graph import batch_shapes, colocation, traversal
 from estimator_mp.machines import machine as machine_lib
 from estimator_mp.observe import model_plan
 from estimator_mp.placement import costs
@@ -140,7 +140,6 @@ def _search(
     lambda x: tf.type_spec_from_value(x) if tf.is_tensor(x) else x,
     batches.inputs,
   )
-  sizes = [np.shape(x)[0] for of_one in batches.values for x in of_one[:1]]
   others = {
     "mode": tf.estimator.ModeKeys.TRAIN,
     "params": params or {},
@@ -151,7 +150,7 @@ def _search(
     {"features": features, "labels": labels},
     config,
     machine,
-    next(iter(sizes), shapes.NOMINAL_BATCH),
+    choice.batch_size_of(np.shape(x) for y in batches.values for x in y),
   )
 
 

@@ -177,7 +177,10 @@ def load(name: str) -> Machine:
       with open(name, encoding="utf-8") as file:
         text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-      raise ValueError(f"machine={name!r} cannot be read: {error}") from error
+      raise ValueError(
+        f"machine={name!r} cannot be read ({error.args[-1]}); give the path of "
+        "a TOML file, or one of " + ", ".join(names())
+      ) from error
   if text is None:
     raise ValueError(
       f"machine={name!r} is unknown; give the path of a TOML file, or one of "

@@ -11,7 +11,6 @@ from typing import Any
 
 from estimator_mp import driver
 from estimator_mp.config.sharding_config import ShardingConfig
-from estimator_mp.config.split_rules import SplitError
 from estimator_mp.graph import shapes
 from estimator_mp.machines.machine import Machine
 from estimator_mp.search import ranking
@@ -63,6 +62,7 @@ class Model:
     self._memory_limit = config.memory_limit
     self._machine = machine
     self._ratios: Mapping[str, float] = {}
+    self._cuts: dict[int, Cut | None] = {}
     self._is_open = True
     try:
       self._graph, self._planned, self._plain = self._read(1)
@@ -116,12 +116,11 @@ class Model:
     """The work of the model on a model axis; None if it cannot be split."""
     try:
       _, planned, workload = self._read(_PARTS)
-    except SplitError:
+    except ValueError:  # The other axes may do.
       return None
     has_parts = planned.plan.splits and planned.plan.splits.variables
     return workload if has_parts else None
 
-  @functools.cache  # noqa: B019  It lives as long as the search.
   def _cut(self, num_stages: int) -> Cut | None:
     """Returns the cut into stages; None if there are too few layers."""
     config = self._on(f"stage:{num_stages}", num_stages)
@@ -144,7 +143,9 @@ class Model:
       fraction: The part of a nominal batch that a slice has.
       num_parts: The size of the model axis.
     """
-    cut = self._cut(num_stages)
+    if num_stages not in self._cuts:
+      self._cuts[num_stages] = self._cut(num_stages)
+    cut = self._cuts[num_stages]
     workload = self._plain if num_parts == 1 else self._in_parts
     if cut is None or workload is None:
       return None

@@ -1,11 +1,12 @@
 """The choice of mesh="auto": made once, and kept with the checkpoints."""
 
+import collections
 import contextlib
 import dataclasses
 import math
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compat.private import keras
@@ -55,13 +56,12 @@ def choose(
     lambda x: tf.type_spec_from_value(x) if tf.is_tensor(x) else x, inputs
   )
   flat = [x for x in tf.nest.flatten(specs) if isinstance(x, tf.TensorSpec)]
-  sizes = [x.shape[0] for x in flat if x.shape.rank]
   found = search(
     lambda x: model_fn(**{**arguments, **x}),
     specs,
     config,
     machine_of(config),
-    next(filter(None, sizes), shapes.NOMINAL_BATCH),
+    batch_size_of(x.shape for x in flat if x.shape.rank),
   )
   chosen = found.best.chosen
   notices.show(f"mesh={AUTO!r} trains as {found.best.line()}")
@@ -69,6 +69,16 @@ def choose(
     tf.io.gfile.makedirs(model_dir)
     files.write_json(path, {"format": _FORMAT, **chosen})
   return on_mesh(config, chosen, every)
+
+
+def batch_size_of(inputs: Iterable[Sequence[int | None]]) -> int:
+  """Returns the examples of a batch: the first dimension that most inputs have.
+
+  Args:
+    inputs: The shapes of inputs; one of open size says nothing.
+  """
+  sizes = collections.Counter(x[0] for x in inputs if len(x) and x[0])
+  return max(sizes, key=lambda x: sizes[x], default=shapes.NOMINAL_BATCH)
 
 
 def search(
@@ -160,6 +170,8 @@ def _kept(
     values.pop("format", None)
     options.check_names(ShardingConfig, values)
     return on_mesh(config, values, every)
+  except files.FormatError as error:
+    raise ValueError(f"{path}: {error}") from error
   except (ValueError, tf.errors.OpError) as error:
     raise ValueError(
       f"{path}, the choice of mesh={AUTO!r}: {error}; {fix}"
