@@ -111,11 +111,19 @@ def constant(tensor: tf.Tensor) -> Any:
   if value is not None or tensor.value_index or not is_known:
     return value
   read = [constant(x) for x in op.inputs]
+  if op.type == "StridedSlice" and op.inputs[0].op.type == "Shape":
+    # Of a shape that is known in part the entry may be known.
+    read[0] = _entries(op.inputs[0].op.inputs[0].shape)
   if any(x is None for x in read):
     return None
   if op.type in _VALUES:
     return _VALUES[op.type](*read)
   return _VALUES_BY_ATTRIBUTES[op.type](op, *read)
+
+
+def _entries(shape: tf.TensorShape) -> np.ndarray | None:
+  """Returns the dimensions of a shape of known rank; None for unknown ones."""
+  return None if shape.rank is None else np.array(shape.as_list(), object)
 
 
 def _reduced(op: tf.Operation, over: np.ndarray) -> dict[str, Any]:
@@ -134,7 +142,11 @@ def _entry(
   if np.ndim(vector) != 1 or len(begin) != 1 or stride[0] != 1:
     return None
   if op.get_attr("shrink_axis_mask"):
-    return vector[begin[0]]
-  first = None if op.get_attr("begin_mask") else begin[0]
-  last = None if op.get_attr("end_mask") else end[0]
-  return vector[first:last]
+    entry = vector[begin[0]]
+  else:
+    first = None if op.get_attr("begin_mask") else begin[0]
+    last = None if op.get_attr("end_mask") else end[0]
+    entry = vector[first:last]
+  if None in np.atleast_1d(entry):
+    return None
+  return np.asarray(entry, op.outputs[0].dtype.as_numpy_dtype)

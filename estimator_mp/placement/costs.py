@@ -181,11 +181,7 @@ def nominal_bytes(ops: Sequence[tf.Operation]) -> dict[str, int]:
   sizes = {}
   for op, twin in _twins(ops).items():
     for tensor, other in zip(op.outputs, twin.outputs, strict=True):
-      shape = tensor.shape
-      if shape.is_compatible_with(other.shape):
-        shape = shape.merge_with(other.shape)
-      elements = max(shapes.num_elements(shape), 1)
-      sizes[tensor.name] = elements * (tensor.dtype.size or 8)
+      sizes[tensor.name] = shapes.tensor_bytes(other)
   return sizes
 
 
@@ -332,6 +328,12 @@ def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
       for name, x in outside.items()
     }
     tf.graph_util.import_graph_def(definition, stand_ins, name="")
+  # A loop in frames has shapes that the model declared, or its code did.
+  for op in inside:
+    twin = graph.get_operation_by_name(op.name)
+    for tensor, other in zip(op.outputs, twin.outputs, strict=True):
+      if tensor.shape.is_compatible_with(other.shape):
+        other.set_shape(tensor.shape)
   return graph
 
 

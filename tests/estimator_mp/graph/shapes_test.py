@@ -69,6 +69,22 @@ class ConstantTest(parameterized.TestCase):
       value = shapes.constant(compute(x))
       np.testing.assert_array_equal(value, expected)
 
+  @parameterized.named_parameters(
+    ("known_entry", lambda x: tf.shape(x)[1], 3),
+    ("known_range", lambda x: tf.shape(x)[1:], [3, 5]),
+    ("product_of_known", lambda x: tf.reduce_prod(tf.shape(x)[1:]), 15),
+    ("unknown_entry", lambda x: tf.shape(x)[0], None),
+    ("range_with_unknown", lambda x: tf.shape(x)[:2], None),
+  )
+  def test_of_a_shape_known_in_part(self, compute, expected):
+    with tf.Graph().as_default():
+      x = v1.placeholder(tf.float32, [None, 3, 5])
+      value = shapes.constant(compute(x))
+      if expected is None:
+        self.assertIsNone(value)
+      else:
+        np.testing.assert_array_equal(value, expected)
+
   def test_as_the_session_has_it(self):
     with tf.Graph().as_default():
       x = tf.ones([4, 3])

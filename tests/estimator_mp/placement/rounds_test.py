@@ -11,11 +11,11 @@ _LENGTH = 7
 
 
 def _loop(length):
-  """Makes a graph with a loop over a sequence; returns the graph."""
+  """Makes a graph with a loop over sequences of an open batch; returns it."""
   with tf.Graph().as_default() as graph:
     cell = v1.nn.rnn_cell.BasicRNNCell(4)
     v1.nn.dynamic_rnn(
-      cell, v1.placeholder(tf.float32, [2, length, 3]), dtype=tf.float32
+      cell, v1.placeholder(tf.float32, [None, length, 3]), dtype=tf.float32
     )
   return graph
 
