@@ -42,6 +42,7 @@ from estimator_mp.graph.calls import inlining
 from estimator_mp.lower import ordering, process_sums, recompute, sends
 from estimator_mp.lower.lowering import Lowering
 from estimator_mp.lower.replicas import Replicas
+from estimator_mp.machines import machine as machine_lib
 from estimator_mp.pipeline import (
   auto_schedule,
   batched_gradients,
@@ -49,13 +50,12 @@ from estimator_mp.pipeline import (
   recomputation,
 )
 from estimator_mp.pipeline.batched_gradients import BatchedGradient
-from estimator_mp.placement import half_sends
+from estimator_mp.placement import costs, half_sends
 from estimator_mp.planning import (
   batch_layouts,
   batch_report,
   deferred_edges,
   finished_report,
-  phase_costs,
   provenance,
   reshards,
   slice_passes,
@@ -70,6 +70,8 @@ from estimator_mp.planning.step_plan import StepPlan
 from estimator_mp.propagate import splits
 from estimator_mp.propagate.layouts import Shard
 from estimator_mp.propagate.propagation import is_without_state
+from estimator_mp.simulator.step import Step
+from estimator_mp.simulator.workload import Cut, Workload
 
 import tensorflow as tf
 
@@ -184,17 +186,25 @@ class Partitioner:
     """The ops that come after the forward pass."""
     return self._provenance.backward
 
-  def stages_on(
+  def cut_on(
     self, config: sharding_config.ShardingConfig, mesh: mesh_lib.Mesh
-  ) -> dict[tf.Operation, int]:
-    """Returns the stages that ops would have by another configuration.
+  ) -> Cut:
+    """Returns the stages and phases that ops would have on another mesh.
 
     Args:
       config: The configuration.
       mesh: Its mesh.
+
+    Raises:
+      ValueError: If the model cannot be placed so.
     """
-    return stages_lib.plan_stages(
+    stages = stages_lib.plan_stages(
       self.step.of_model(), self.backward, config, mesh, self._purpose
+    )
+    # A schedule that does not split the backward pass adds the phases up.
+    schedule = dataclasses.replace(self.schedule, splits_backward=True)
+    return Cut.of(
+      self._passes_on(stages, schedule), stages, mesh.axis_size("stage")
     )
 
   def lower(self) -> Lowering:
@@ -277,7 +287,7 @@ class Partitioner:
 
     The waits of `tf.tuple` order them, but all slices would wait in it.
     """
-    ordering.forget_tuples(self._graph.get_operations())
+    ordering.take_tuples_apart(self._graph.get_operations())
     live = traversal.ops_run_with(*self._fetches)
     ops = [op for op in self._graph.get_operations() if op in live]
     ordering.read_before_writing(unordered_reads.find(ops, lookups=True))
@@ -419,15 +429,27 @@ class Partitioner:
 
   def _choose_schedule(self) -> None:
     """Finds the fastest schedule, if `schedule` is "auto"."""
-    if self.schedule.name == AUTO:
-      self.schedule = auto_schedule.fastest(
-        self.schedule,
-        phase_costs.phase_costs(
-          self._all_passes,
-          self.schedule.num_stages,
-          self._config.measured_seconds,
-        ),
-      )
+    schedule, config = self.schedule, self._config
+    if schedule.name != AUTO:
+      return
+    machine = costs.NOMINAL
+    if config.machine is not None:
+      machine = machine_lib.load(config.machine)
+    workload = Workload(self.step, self.batch, machine)
+    if config.measured_costs is not None:
+      workload.correct(workload.ratios(config.measured_costs, 1.0))
+    cut = Cut.of(self.passes, self.stages, schedule.num_stages)
+    work = workload.work(cut, 1 / schedule.num_micro_batches, 1)
+    axes = {"stage": schedule.num_devices}
+    self.schedule = auto_schedule.fastest(
+      schedule,
+      auto_schedule.Costs(
+        tuple(x.forward for x in work),
+        tuple(x.backward for x in work),
+        tuple(x.weight for x in work),
+        tuple(Step(work, schedule, machine, axes).sends()),
+      ),
+    )
 
   def _recompute(self) -> None:
     """Lets backward passes compute activations again, and plans once more."""
@@ -471,15 +493,21 @@ class Partitioner:
       self.batch.parts.keys() - step.of_inputs,
       control_flow.ops_in_branches(every) | in_loops,
     )
-    self.passes = slice_passes.plan_passes(
-      step.ops,
+    self.passes = self._passes_on(self.stages, self.schedule)
+
+  def _passes_on(
+    self, stages: Mapping[tf.Operation, int], schedule: Schedule
+  ) -> list[dict[tf.Operation, cells.Pass]]:
+    """Returns the passes of ops through stages, for each segment."""
+    return slice_passes.plan_passes(
+      self.step.ops,
       self.batch,
-      step.of_inputs,
-      self._provenance.backward,
-      self.stages,
-      self.schedule,
+      self.step.of_inputs,
+      self.backward,
+      stages,
+      schedule,
       self._deferred.waits,
-      step.frames.loop,
+      self.step.frames.loop,
     )
 
   @property

@@ -8,7 +8,6 @@ not know the size of a batch; costs are those of a batch that is read.
 
 import collections
 import dataclasses
-import functools
 import inspect
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -20,11 +19,10 @@ from estimator_mp.comparison import training_graph
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.config.mesh_axes import AUTO
 from estimator_mp.config.sharding_options import BatchAxis
-from estimator_mp.graph import batch_shapes, colocation, traversal
+from estimator_mp.graph import batch_shapes
 from estimator_mp.machines import machine as machine_lib
 from estimator_mp.observe import model_plan
 from estimator_mp.placement import costs
-from estimator_mp.placement.forward_graph import read_forward
 from estimator_mp.planning import sharding_plan
 from estimator_mp.planning.split_plan import Sent, SplitPlan
 from estimator_mp.search import choice, ranking
@@ -73,14 +71,6 @@ def plan(
     machine = machine_lib.load(machine)
   # Inputs are fed, so there is no `tf.data` to prefetch from.
   config = dataclasses.replace(config, prefetch_inputs=False)
-  losses: list[tf.Tensor] = []
-
-  @functools.wraps(model_fn)
-  def with_plain_loss(*args: Any, **kwargs: Any) -> tf.estimator.EstimatorSpec:
-    spec = model_fn(*args, **kwargs)
-    losses.append(spec.loss)
-    return spec
-
   settings = make_run_config(config)
   found = None
   with (
@@ -96,7 +86,7 @@ def plan(
       found = _search(model_fn, batches, config, machine, params, settings)
       every = config.create_mesh().devices
       config = choice.on_mesh(config, found.best.chosen, every)
-    sharded = sharding.shard_model_fn(with_plain_loss, config)
+    sharded = sharding.shard_model_fn(model_fn, config)
     tf.compat.v1.train.create_global_step()
     with tf.device("/cpu:0"):  # As an Estimator does.
       features, labels, fed = training_graph.placeholders(batches.inputs)
@@ -107,22 +97,15 @@ def plan(
       "params": params or {},
       "config": settings,
     }
-    before = len(graph.get_operations())
     sharded(features, **training_graph.accepted(sharded, arguments))
-    # The plain ops, not the copies of slices.
-    built = graph.get_operations()[before:]
-    ops = traversal.ancestors([losses[-1].op], built)
-    groups = colocation.ColocationGroups()
-    groups.add(ops)
     splits = _of_batch(graph, fed, batches.values)
     return model_plan.plan_of_graph(
       graph,
-      read_forward(ops, groups),
       config,
+      machine,
       model=model or getattr(model_fn, "__name__", "model_fn"),
       splits=splits,
       num_examples=_num_examples(features, labels, config.batch_axis),
-      machine=machine,
       ranking=found,
     )
 

@@ -1,15 +1,15 @@
 """Ordering: the order of cells, as control dependencies.
 
 - A write waits for reads of its variable that the program made before.
-- Gradients of a `tf.tuple` stop waiting for each other.
+- Gradients that pass through an op together stop waiting for each other.
 - Devices run their cells in the order of a schedule.
 - Devices do their parts of collectives in one order, that of all.
 - XLA compiles the ops of a cell together, and none of two cells.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from compat.private import graph_edits
+from compat.private import graph_edits, graph_reads
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.config.schedules.schedule import Cell
 from estimator_mp.pipeline import cells
@@ -33,19 +33,29 @@ def read_before_writing(
     graph_edits.add_control_inputs(write, before)
 
 
-def forget_tuples(ops: Iterable[tf.Operation]) -> None:
-  """Makes gradients not wait for those of other operands.
+def take_tuples_apart(ops: Sequence[tf.Operation]) -> None:
+  """Makes gradients not wait for those of other operands, or variables.
 
-  `tf.tuple` has them do so, for the order of computation alone. It would let
-  slices of the batch wait for each other.
+  `tf.tuple` has them do so, for the order of computation alone, and an
+  optimizer of Keras passes all of them through one op. It would let slices of
+  the batch, and stages, wait for each other.
 
   Args:
-    ops: The ops of a graph.
+    ops: The ops of a graph, each after those that it reads.
   """
   for op in ops:
     waits = [x for x in op.control_inputs if _TUPLE not in x.name]
     if len(waits) < len(op.control_inputs):
       graph_edits.set_control_inputs(op, waits)
+  differentiated = {graph_reads.differentiated(op) for op in ops}
+  for op in ops:
+    # One with a gradient of its own is where that finds its stage.
+    if op.type == "IdentityN" and op not in differentiated:
+      for given, passed in zip(op.inputs, op.outputs, strict=True):
+        for reader in passed.consumers():
+          for index, read in enumerate(reader.inputs):
+            if read is passed:
+              graph_edits.replace_input(reader, index, given)
 
 
 def order_cells(

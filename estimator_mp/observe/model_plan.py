@@ -18,8 +18,7 @@ from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.graph import shapes
 from estimator_mp.machines.machine import Machine
 from estimator_mp.observe.step_trace import Kernel, StepTrace
-from estimator_mp.placement import costs, evenness
-from estimator_mp.placement.forward_graph import ForwardGraph
+from estimator_mp.placement import costs
 from estimator_mp.planning import sharding_plan
 from estimator_mp.planning.batch_report import BatchReport
 from estimator_mp.planning.gradient_sums import TO_EACH, TO_ONE, GradientSum
@@ -37,27 +36,6 @@ _WORDS = MappingProxyType(
     TO_ONE: "where the variables are updated",
   }
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class StageCosts:
-  """The computation and memory of one stage.
-
-  Attributes:
-    flops: Floating-point operations of its forward ops.
-    seconds: The time of its forward ops, gradients and updates on the nominal
-      device of `costs`, of which only ratios between stages mean something; or
-      as measured, where the configuration has measured costs.
-    weight_bytes: All its variables, with statistics and optimizer slots, and
-      a gradient for each trainable one; that of a table is the rows that the
-      batch looks up.
-    activation_bytes: The bytes of all that its forward ops make.
-  """
-
-  flops: int
-  seconds: float
-  weight_bytes: int
-  activation_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,29 +104,27 @@ class ModelPlan:
     model: The name of the model.
     mesh: The mesh.
     placement: The contents of each stage, and all transfers.
-    costs: One entry per stage, in order.
     boundaries: The transfers, added up by pairs of devices.
+    machine: The machine that the mesh is of.
+    step: The step, as it is simulated on that.
     replicas: The variables of replicas; None if there is one replica.
     splits: The split over the model axis; None on a mesh without one.
     segments: The segments of slices of the batch, and the ops that are executed
       once; None if the batch has one slice.
     num_examples: How many examples the batch has; None if it is a nominal one.
-    machine: The machine that the mesh is of; None if it is not known.
-    step: The simulated step; None without a machine.
     ranking: The ranking that the mesh was chosen by; None if it was given.
   """
 
   model: str
   mesh: mesh_lib.Mesh
   placement: placement_lib.Placement
-  costs: tuple[StageCosts, ...]
   boundaries: tuple[Boundary, ...]
+  machine: Machine
+  step: SimulatedStep
   replicas: ReplicasPlan | None = None
   splits: SplitPlan | None = None
   segments: BatchReport | None = None
   num_examples: int | None = None
-  machine: Machine | None = None
-  step: SimulatedStep | None = None
   ranking: Any = None
 
   @property
@@ -159,14 +135,6 @@ class ModelPlan:
       batch = f"a batch of {amounts.counted(self.num_examples, 'example')}"
     return f"{self.model} on {self.mesh}, {batch}"
 
-  def time_shares(self) -> list[float]:
-    """Returns each stage's part of the planned time; the sum is 1."""
-    return evenness.shares([cost.seconds for cost in self.costs])
-
-  def flop_shares(self) -> list[float]:
-    """Returns each stage's part of the FLOPs; the sum is 1."""
-    return evenness.shares([cost.flops for cost in self.costs])
-
   def to_dict(self) -> dict[str, Any]:
     """Returns everything for JSON; `load_placement` can read it."""
     values = placement_file.dict_of_placement(self.placement, self.mesh)
@@ -175,8 +143,6 @@ class ModelPlan:
       "splits": self.splits,
       "segments": self.segments,
       "num_examples": self.num_examples,
-      "machine": self.machine,
-      "step": self.step and self.step.to_dict(),
     }
     values |= {
       name: options.to_plain(value)
@@ -185,24 +151,29 @@ class ModelPlan:
     }
     return values | {
       "model": self.model,
-      "costs": options.to_plain(self.costs),
+      "machine": options.to_plain(self.machine),
+      "step": self.step.to_dict(),
       "boundaries": options.to_plain(self.boundaries),
     }
 
   def columns(self) -> dict[str, list[str]]:
-    """Returns the columns of the table: by its title, a text for each stage."""
-    stages, costs = self.placement.stages, self.costs
-    return {
+    """Returns the columns of the table: by its title, a text for each stage.
+
+    What a device does is in the line of its first stage.
+    """
+    stages = self.placement.stages
+    texts = {
       "stage": [str(x.stage) for x in stages],
       "device": [x.device for x in stages],
       "layers": [", ".join(x.layers) for x in stages],
       "parameters": [f"{x.parameters:,}" for x in stages],
-      "weights": [amounts.amount(x.weight_bytes, "B") for x in costs],
-      "activations": [amounts.amount(x.activation_bytes, "B") for x in costs],
-      "forward": [amounts.amount(x.flops, "FLOP") for x in costs],
-      "FLOPs": [f"{share:.0%}" for share in self.flop_shares()],
-      "time": [f"{share:.0%}" for share in self.time_shares()],
     }
+    of_devices = self.step.columns()
+    firsts = [x.stages[0] for x in self.step.devices]
+    for title, column in of_devices.items():
+      by_stage = dict(zip(firsts, column, strict=True))
+      texts[title] = [by_stage.get(x.stage, "") for x in stages]
+    return texts
 
   def table(self) -> str:
     """Returns a readable table: a line per stage, and transfers."""
@@ -210,10 +181,7 @@ class ModelPlan:
     rows = [[*columns], *zip(*columns.values(), strict=True)]
     lines = [] if self.ranking is None else [self.ranking.table(), ""]
     lines += [*amounts.columns(rows, 3), ""]
-    if self.machine is not None and self.step is not None:
-      lines += [f"on {self.machine.name}:", *self.step.lines(), ""]
-    if uneven := self.uneven_lines():
-      lines += [*uneven, ""]
+    lines += [f"on {self.machine.name}: {self.step.summary()}", ""]
     devices = self.placement.replicas
     if self.replicas is not None:
       lines += [*self.replicas.lines(devices), ""]
@@ -232,7 +200,6 @@ class ModelPlan:
 
   def trace(self) -> StepTrace:
     """Returns the simulated cells of the first replica, to be drawn."""
-    assert self.step is not None
     step, names = self.step, self.mesh.devices_by_stage
     of_stage = self.mesh.axis_size("model")
     leaders = names[: of_stage * step.schedule.num_devices : of_stage]
@@ -257,13 +224,6 @@ class ModelPlan:
       tuple(round(x.live_bytes) for x in step.devices),
     )
 
-  def uneven_lines(self) -> list[str]:
-    """Returns lines for people if one stage has nearly all of the model."""
-    return evenness.uneven_lines(
-      [cost.seconds for cost in self.costs],
-      [cost.weight_bytes + cost.activation_bytes for cost in self.costs],
-    )
-
   def sent(self) -> str:
     """Returns the transfers between devices in a step: "2 tensors, 1.20 kB"."""
     sent = self.placement.transfers
@@ -272,21 +232,19 @@ class ModelPlan:
 
 def plan_of_graph(
   graph: tf.Graph,
-  forward: ForwardGraph,
   config: sharding_config_lib.ShardingConfig,
+  machine: Machine,
   **fields: Any,
 ) -> ModelPlan:
   """Returns the plan of a graph that a sharded model_fn built to train.
 
   Args:
     graph: The graph.
-    forward: The ops that compute its loss from features, and their weights.
     config: How it was sharded.
+    machine: What its step is simulated on.
     **fields: Fields of the plan that the graph does not say.
   """
   mesh = config.create_mesh()
-  if (machine := fields.get("machine")) is not None:
-    fields["step"] = lowered_step.simulate(graph, config, machine)
   placement = sharding_plan.get_placement(graph)
   plan = sharding_plan.get_plan(graph)
   replicas = None
@@ -297,8 +255,9 @@ def plan_of_graph(
   return ModelPlan(
     mesh=mesh,
     placement=placement,
-    costs=_costs_of_stages(graph, forward, placement, config.measured_seconds),
     boundaries=boundaries(placement.transfers, mesh),
+    machine=machine,
+    step=lowered_step.simulate(graph, config, machine),
     replicas=replicas,
     segments=None if plan is None else plan.segments,
     **fields,
@@ -369,58 +328,6 @@ def _line_of_sums(algorithm: str, group: Sequence[GradientSum]) -> str:
     f"{amounts.amount(max(links.values(), default=0), 'B')} from one device to "
     "another"
   )
-
-
-def _costs_of_stages(
-  graph: tf.Graph,
-  forward: ForwardGraph,
-  placement: placement_lib.Placement,
-  measured_seconds: Mapping[str, float] | None,
-) -> tuple[StageCosts, ...]:
-  """Returns the costs of each stage of a graph."""
-  if measured_seconds is not None:
-    measured_seconds = costs.seconds_with_gradients(
-      graph.get_operations(), measured_seconds
-    )
-  op_costs = costs.op_costs(forward.ops, measured_seconds)
-  gradients = _gradient_bytes(graph, forward)
-  stages = []
-  for stage in placement.stages:
-    of_stage = [
-      cost
-      for op, cost in op_costs.items()
-      if placement.ops.get(op.name) == stage.stage
-    ]
-    updated = {
-      variable: num_bytes
-      for variable, num_bytes in gradients.items()
-      if placement.ops.get(variable.name) == stage.stage
-    }
-    updates = [
-      costs.update_seconds([variable], num_bytes, measured_seconds)
-      for variable, num_bytes in updated.items()
-    ]
-    stages.append(
-      StageCosts(
-        flops=sum(cost.flops for cost in of_stage),
-        seconds=sum(cost.step_seconds for cost in of_stage) + sum(updates),
-        weight_bytes=stage.variable_bytes + sum(updated.values()),
-        activation_bytes=sum(cost.output_bytes for cost in of_stage),
-      )
-    )
-  return tuple(stages)
-
-
-def _gradient_bytes(
-  graph: tf.Graph, forward: ForwardGraph
-) -> dict[tf.Operation, int]:
-  """Returns the bytes of the gradient of each trainable variable."""
-  variables = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
-  gradients = {v.op: shapes.variable_bytes(v.op) for v in variables}
-  for group in forward.weights:
-    if group.is_table and len(group.variables) == 1:
-      gradients[group.variables[0]] = group.gradient_bytes
-  return {v.op: gradients[v.op] for v in variables}
 
 
 def boundaries(

@@ -12,6 +12,7 @@ from typing import Any
 from estimator_mp import amounts
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.observe import drawing, model_plan
+from estimator_mp.placement import evenness
 
 import numpy as np
 
@@ -146,7 +147,11 @@ def _draw_table(axes: Any, plan: model_plan.ModelPlan, num_layers: int) -> None:
   rows["layers"] = [
     "\n".join(map(_shortened, x.layers)) for x in plan.placement.stages
   ]
-  shares = {"FLOPs": plan.flop_shares(), "time": plan.time_shares()}
+  devices = plan.step.devices
+  shares = {
+    "FLOP": evenness.shares([x.flops for x in devices]),
+    "computes": evenness.shares([x.busy_seconds for x in devices]),
+  }
   table = axes.table(
     [*rows.values()],
     rowLabels=[*rows],
@@ -162,7 +167,7 @@ def _draw_table(axes: Any, plan: model_plan.ModelPlan, num_layers: int) -> None:
       cell.get_text().set_weight("bold")
     if title == "layers":
       cell.set_height(num_layers * height)
-    if title in shares and column >= 0:
+    if title in shares and 0 <= column < len(devices):
       cell.set_facecolor((_SHARE, shares[title][column]))
 
 

@@ -89,22 +89,18 @@ class Model:
       inputs = sharder.inputs(arguments)
       with sharder.variables():
         _, planned = sharder.partition(lambda: self._build(inputs))
-      positions = planned.plan.positions
-
-      def workload() -> Workload:
-        return Workload(
-          planned.step,
-          planned.batch,
-          self._machine,
-          positions,
-          parts,
-          self._ratios,
-        )
-
+      workload = Workload(
+        planned.step,
+        planned.batch,
+        self._machine,
+        planned.plan.positions,
+        parts,
+      )
       measured = self._config.measured_costs
       if measured is not None and parts == 1:
-        self._ratios = workload().ratios(measured, self._nominal)
-      return graph, planned, workload()
+        self._ratios = workload.ratios(measured, self._nominal)
+      workload.correct(self._ratios)
+      return graph, planned, workload
 
   def _on(self, mesh: str, size: int) -> ShardingConfig:
     """Returns the configuration on a mesh of devices that need not exist."""
@@ -126,12 +122,10 @@ class Model:
     config = self._on(f"stage:{num_stages}", num_stages)
     with self._graph.as_default():
       try:
-        stages = self._planned.stages_on(config, config.create_mesh())
+        cut: Cut = self._planned.cut_on(config, config.create_mesh())
+        return cut
       except ValueError:
         return None
-      return Cut.of(
-        self._planned.step, self._planned.backward, stages, num_stages
-      )
 
   def work(
     self, num_stages: int, fraction: float, num_parts: int

@@ -17,7 +17,7 @@ from typing import Any
 
 from estimator_mp import amounts
 from estimator_mp.config.schedules.schedule import Cell, Phase, Schedule
-from estimator_mp.machines.machine import Machine
+from estimator_mp.machines.machine import Link, Machine
 from estimator_mp.pipeline import recomputation, simulation
 from estimator_mp.simulator import sums
 
@@ -94,6 +94,23 @@ class Step:
         break
       stride *= size
     return stride
+
+  def links(self) -> list[Link | None]:
+    """Returns the link from each stage to the next one; None on one device."""
+    stride = self.stride("stage")
+    places = [stride * x for x in self.schedule.devices_of_stages]
+    return [
+      self.machine.link(*sorted(pair)) if pair[0] != pair[1] else None
+      for pair in itertools.pairwise(places)
+    ]
+
+  def sends(self) -> list[float]:
+    """Returns how long each stage sends a slice to the next one."""
+    beside = min(self.stride("stage"), self.machine.host_size)
+    return [
+      link.seconds(x.sent_bytes, beside) if link else 0.0
+      for link, x in zip(self.links(), self.stages, strict=False)
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,32 +205,28 @@ class SimulatedStep:
     }
     return max(parts, key=lambda x: parts[x])
 
-  def lines(self) -> list[str]:
-    """Returns lines for people: the step, and a line for each device."""
-    rows = [
-      ["stage", "computes", "idle", "FLOP", "variables", "alive", "sends"]
-    ]
-    for x in self.devices:
-      sends = [
-        f"{amounts.amount(round(y), 'B')} in {z}"
-        for z, y in x.sent_bytes.items()
-      ]
-      rows.append(
-        [
-          ", ".join(map(str, x.stages)),
-          _time(x.busy_seconds),
-          f"{1 - x.busy_seconds / (self.seconds or math.inf):.0%}",
-          amounts.amount(round(x.flops), ""),
-          amounts.amount(round(x.weight_bytes), "B"),
-          amounts.amount(round(x.live_bytes), "B"),
-          ", ".join(sends) or "nothing",
-        ]
-      )
-    return [
+  def summary(self) -> str:
+    """Returns a line for people."""
+    return (
       f"{_time(self.seconds)} a step, bound by {self.bound_by}; the busiest "
-      f"device works {_time(self.bound_seconds)}; bubble {self.bubble:.0%}",
-      *amounts.columns(rows, 1),
-    ]
+      f"device works {_time(self.bound_seconds)}; bubble {self.bubble:.0%}"
+    )
+
+  def columns(self) -> dict[str, list[str]]:
+    """Returns columns for people: by its title, a text for each device."""
+    idle = [1 - x.busy_seconds / (self.seconds or 1.0) for x in self.devices]
+    return {
+      "computes": [_time(x.busy_seconds) for x in self.devices],
+      "idle": [f"{x:.0%}" for x in idle],
+      "FLOP": [amounts.amount(round(x.flops), "") for x in self.devices],
+      "variables": [_bytes(x.weight_bytes) for x in self.devices],
+      "alive": [_bytes(x.live_bytes) for x in self.devices],
+      "sends": [
+        ", ".join(f"{_bytes(y)} in {z}" for z, y in x.sent_bytes.items())
+        or "nothing"
+        for x in self.devices
+      ],
+    }
 
   def to_dict(self) -> dict[str, Any]:
     """Returns what is simulated, for JSON."""
@@ -231,6 +244,10 @@ def _time(seconds: float) -> str:
   return f"{1e3 * seconds:.3g} ms"
 
 
+def _bytes(value: float) -> str:
+  return amounts.amount(round(value), "B")
+
+
 def simulate(step: Step) -> SimulatedStep:
   """Returns the time of a step, and what its devices hold and send.
 
@@ -241,8 +258,7 @@ def simulate(step: Step) -> SimulatedStep:
     ValueError: If the schedule enforces no order, or the machine has no link
       between two devices that send each other something.
   """
-  schedule, machine = step.schedule, step.machine
-  stages = step.stages
+  schedule, stages = step.schedule, step.stages
   policy = recomputation.make_policy(step.recompute, schedule)
   again = {
     Cell(i, m, Phase.BACKWARD): stages[i].forward
@@ -250,21 +266,13 @@ def simulate(step: Step) -> SimulatedStep:
     for m in range(schedule.num_micro_batches)
     if m not in policy.kept_micro_batches
   }
-  places = [step.stride("stage") * x for x in schedule.devices_of_stages]
-  links = [
-    machine.link(*sorted(pair)) if pair[0] != pair[1] else None
-    for pair in itertools.pairwise(places)
-  ]
-  beside = min(step.stride("stage"), machine.host_size)
+  links = step.links()
   timeline = simulation.simulate(
     schedule,
     [x.forward for x in stages],
     [x.backward for x in stages],
     [x.weight for x in stages],
-    [
-      link.seconds(x.sent_bytes, beside) if link else 0.0
-      for link, x in zip(links, stages, strict=False)
-    ],
+    step.sends(),
     all(link.overlaps for link in links if link),
     again,
     step.recomputes_early,
@@ -303,7 +311,7 @@ def _device(
   step: Step,
   device: int,
   stages: Sequence[StageWork],
-  links: Sequence[object],
+  links: Sequence[Link | None],
   timeline: simulation.Timeline,
   kept: Sequence[tuple[float, float]],
 ) -> DeviceStep:
@@ -333,8 +341,7 @@ def _device(
     if link is not None:
       count = (i in own) + (i + 1 in own)
       num_bytes = count * schedule.num_micro_batches * stages[i].sent_bytes
-      level = str(getattr(link, "level", ""))
-      sent[level] = sent.get(level, 0.0) + num_bytes
+      sent[link.level] = sent.get(link.level, 0.0) + num_bytes
   if replicas > 1:
     level = machine.link(group[0], group[-1]).level
     sent[level] = (

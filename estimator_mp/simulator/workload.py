@@ -6,7 +6,7 @@ stages for every mesh.
 """
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -47,25 +47,23 @@ class Cut:
   @classmethod
   def of(
     cls,
-    step: StepGraph,
-    backward: Collection[tf.Operation],
+    passes: Iterable[Mapping[tf.Operation, cells.Pass]],
     stages: Mapping[tf.Operation, int],
     num_stages: int,
   ) -> "Cut":
     """Returns the cut of a plain graph.
 
     Args:
-      step: The graph.
-      backward: The ops that come after the forward pass.
+      passes: The passes of ops that are executed in parts, of each segment.
       stages: The stages of ops.
       num_stages: How many stages there are.
     """
-    ops = [op for op in step.ops if op in stages and op not in step.updates]
-    passes = cells.passes_of_ops(ops, backward, stages)
+    of_slices = {op: x for of_one in passes for op, x in of_one.items()}
+    numbers = {**stages, **{op: x.stage for op, x in of_slices.items()}}
     return cls(
       num_stages,
-      {op.name: stage for op, stage in stages.items()},
-      {op.name: x.phase for op, x in passes.items()},
+      {op.name: stage for op, stage in numbers.items()},
+      {op.name: x.phase for op, x in of_slices.items()},
     )
 
 
@@ -77,9 +75,8 @@ class Workload:
     step: StepGraph,
     layouts: Layouts,
     machine: Machine,
-    positions: Mapping[str, int],
+    positions: Mapping[str, int] = MappingProxyType({}),
     num_parts: int = 1,
-    ratios: Mapping[str, float] = MappingProxyType({}),
   ):
     """Reads a graph.
 
@@ -89,8 +86,6 @@ class Workload:
       machine: What executes it.
       positions: Where ops are on the model axis, by name, if not at 0.
       num_parts: The size of the model axis that the graph was split for.
-      ratios: How many times as long as estimated ops of the plain graph take,
-        by their names.
     """
     self._step = step
     self._layouts = layouts
@@ -102,7 +97,6 @@ class Workload:
     known = costs.op_costs(step.ops, device=machine.device)
     rows = [self._seconds(op, known[op]) for op in self._here]
     self._amounts = np.array(rows, np.float64).reshape([len(rows), 5]).T
-    self._amounts *= [ratios.get(_plain_name(op), 1.0) for op in self._here]
     self._is_part = np.array([*map(_is_part, self._here)], bool)
     self._of_cuts: dict[Cut, tuple[Any, Any]] = {}
 
@@ -150,6 +144,14 @@ class Workload:
       for op, estimate in zip(self._here, estimates, strict=True)
       if estimate and op.name in measured.seconds
     }
+
+  def correct(self, ratios: Mapping[str, float]) -> None:
+    """Makes ops take longer.
+
+    Args:
+      ratios: How many times as long, by the names of ops of the plain graph.
+    """
+    self._amounts *= [ratios.get(_plain_name(op), 1.0) for op in self._here]
 
   def _seconds_of_ops(self, fraction: float, share: float) -> Any:
     """Returns the seconds of ops, for a fraction and the share of a part."""

@@ -11,7 +11,10 @@ import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.cli import run_plan
 from estimator_mp.config import placement
+from estimator_mp.config.schedules import orders
+from estimator_mp.machines import machine
 from estimator_mp.observe import model_plan, trace_hook
+from estimator_mp.simulator import step
 from model_fns import datasets
 from tests import tiers
 
@@ -97,12 +100,15 @@ class ExtraTest(absltest.TestCase):
 
   def test_picture_of_a_placement(self):
     stage = placement.StagePlacement(0, "/device:CPU:0", ("dense",), 1, 4)
+    cpu = machine.load("cpu")
+    schedule = orders.make_schedule("1f1b", 1, 1)
     plan = model_plan.ModelPlan(
       "net",
       estimator_mp.Mesh.create("stage:1"),
       placement.Placement((stage,), {}),
-      (model_plan.StageCosts(1, 1.0, 4, 4),),
       (),
+      cpu,
+      step.simulate(step.Step((step.StageWork(1.0, 2.0),), schedule, cpu, {})),
     )
     with (
       mock.patch.dict(sys.modules, {"matplotlib": None}),

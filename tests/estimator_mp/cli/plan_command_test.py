@@ -98,8 +98,8 @@ class CommandTest(absltest.TestCase):
     saved = placement_file.load_placement(folder, mesh)
     self.assertEqual(saved.ops["first/kernel"], 1)
     facts = json.loads(pathlib.Path(folder, "placement.json").read_text())
-    self.assertLen(facts["costs"], 2)
-    self.assertGreater(facts["costs"][1]["flops"], 0)
+    self.assertLen(facts["step"]["devices"], 2)
+    self.assertGreater(facts["step"]["devices"][1]["flops"], 0)
 
   def test_json(self):
     machine = pathlib.Path(self.folder, "one.toml")

@@ -64,9 +64,9 @@ class BatchTest(parameterized.TestCase):
     self.assertEqual(plan.num_examples, 25)
     self.assertEqual(plan.title, f"mlp_adam on {mesh}, a batch of 25 examples")
     self.assertEqual(plan.placement.stages, nominal.placement.stages)
-    for cost, other in zip(plan.costs, nominal.costs, strict=True):
-      ratio = cost.activation_bytes / other.activation_bytes
-      self.assertAlmostEqual(ratio, 25 / BATCH, delta=0.01)
+    for x, other in zip(plan.step.devices, nominal.step.devices, strict=True):
+      self.assertAlmostEqual(x.flops / other.flops, 25 / BATCH, delta=0.1)
+      self.assertLess(x.live_bytes, other.live_bytes)
     if mesh == "model:2":
       sent = {x.tensor: x.num_bytes for x in plan.splits.sent}
       of_nominal = {x.tensor: x.num_bytes for x in nominal.splits.sent}
@@ -148,17 +148,18 @@ class ModelPlanTest(parameterized.TestCase):
     found = plan_of_zoo(
       "mlp_adam", mesh=mesh, placement=rules, num_micro_batches=count
     )
-    first, second, _ = found.costs
-    # A product, and one addition and one ReLU for each result.
-    self.assertEqual(first.flops, BATCH * 16 * (2 * 10 + 2))
-    self.assertEqual(second.flops, BATCH * 16 * (2 * 16 + 2))
-    # MatMul, BiasAdd and Relu each make a tensor.
-    self.assertEqual(first.activation_bytes, 3 * BATCH * 16 * 4)
-    # A weight, its gradient, and two slots; Adam's powers are on the first.
-    self.assertEqual(second.weight_bytes, (16 * 16 + 16) * 4 * 4)
-    self.assertEqual(first.weight_bytes, (10 * 16 + 16) * 4 * 4 + 2 * 4)
-    self.assertAlmostEqual(sum(found.time_shares()), 1.0)
-    self.assertAlmostEqual(sum(found.flop_shares()), 1.0)
+    first, second, _ = found.step.devices
+    # The first layer needs no gradient of its input. Of so small layers what is
+    # beside products, such as updates and sums of slices, is up to as much.
+    batch = BATCH // found.mesh.axis_size("data")
+    for device, products in (
+      (first, 2 * 2 * batch * 16 * 10),
+      (second, 3 * 2 * batch * 16 * 16),
+    ):
+      self.assertBetween(device.flops, products, 2 * products)
+    # A weight and two slots; Adam's powers are on the first.
+    self.assertEqual(second.weight_bytes, (16 * 16 + 16) * 4 * 3)
+    self.assertEqual(first.weight_bytes, (10 * 16 + 16) * 4 * 3 + 2 * 4)
 
   @tiers.slow
   def test_constants_that_say_a_shape_are_known(self):
@@ -166,9 +167,9 @@ class ModelPlanTest(parameterized.TestCase):
     found = plan_of_zoo("transformer", mesh="stage:3")
     rows, width, up = BATCH * 12, 16, 32
     products = 2 * rows * (4 * width * width + 2 * width * up)
-    for cost in found.costs:
-      self.assertBetween(cost.flops, products, 2 * products)
-      self.assertLess(cost.activation_bytes, 2e6)
+    for device in found.step.devices:
+      self.assertBetween(device.flops, 3 * products, 6 * products)
+      self.assertLess(device.live_bytes, 2e6)
 
   @parameterized.parameters(tiers.sample(["mlp_adam", "cnn"]))
   def test_the_partition_is_that_of_a_real_run(self, model_name):
@@ -371,8 +372,11 @@ class SplitsTest(absltest.TestCase):
     self.assertEqual(found.to_dict()["splits"], found.splits.to_dict())
 
   def test_a_stage_of_nearly_all_the_memory_is_said(self):
-    table = plan_of_zoo("mlp_adam", mesh="stage:2").table()
-    self.assertRegex(table, r"\n\nstage 0 has 9\d% of the planned memory, ")
+    with self.assertLogs(level="WARNING") as logs:
+      plan_of_zoo("mlp_adam", mesh="stage:2")
+    self.assertRegex(
+      str(logs.output), r"stage 0 has 9\d% of the planned memory"
+    )
 
 
 class ModelAxisTest(parameterized.TestCase):

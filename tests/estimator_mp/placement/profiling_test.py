@@ -7,7 +7,7 @@ from unittest import mock
 import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.config import options
-from estimator_mp.placement import costs
+from estimator_mp.placement import costs, evenness
 from tests import tiers
 from tests.estimator_mp import graph_case, runs
 from tests.estimator_mp.models import catalogue, data, networks
@@ -107,7 +107,8 @@ class MeasureTest(absltest.TestCase):
 
     def layers_of_first_stage(config):
       found = estimator_mp.plan(slow_first_model_fn, _input_fn, config)
-      return found.placement.stages[0].layers, found.time_shares()
+      seconds = [x.busy_seconds for x in found.step.devices]
+      return found.placement.stages[0].layers, evenness.shares(seconds)
 
     estimated = estimator_mp.ShardingConfig("stage:2")
     config = estimator_mp.ShardingConfig("stage:2", measured_costs=path)

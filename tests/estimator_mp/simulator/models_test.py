@@ -4,11 +4,14 @@ A graph that is sharded and the plain graph, cut on paper, give the same step.
 """
 
 import dataclasses
+from unittest import mock
 
 import estimator_mp
 from estimator_mp.graph import shapes
+from estimator_mp.machines import machine as machine_lib
 from estimator_mp.machines.machine import Device, Link, Machine
 from estimator_mp.observe import trace_reading
+from estimator_mp.pipeline import auto_schedule
 from estimator_mp.search import auto_mesh
 from estimator_mp.simulator import lowered_step
 from estimator_mp.simulator import step as step_lib
@@ -120,6 +123,37 @@ class ModelsTest(parameterized.TestCase):
     step = Step(work, config.create_schedule(), _MACHINE, axes)
     on_paper = step_lib.simulate(step)
     self.assertBetween(on_paper.seconds / lowered.seconds, 0.75, 1.25)
+
+  @parameterized.named_parameters(("estimated", None), ("measured", 8.0))
+  def test_an_automatic_schedule_is_for_the_machine(self, seconds):
+    """It reads the work of stages that a search of meshes does."""
+    costs = None
+    if seconds is not None:
+      costs = estimator_mp.toolbox.MeasuredCosts({"dense/MatMul": seconds})
+    plain = estimator_mp.ShardingConfig(measured_costs=costs)
+    machine = machine_lib.load("a100")
+    model = auto_mesh.Model(lambda x: _mlp(**x), _arguments, plain, machine)
+    work = model.work(2, 1 / 4, 1)
+    config = dataclasses.replace(
+      plain,
+      mesh="stage:2",
+      num_micro_batches=4,
+      schedule="auto",
+      machine="a100",
+    )
+    with mock.patch.object(
+      auto_schedule, "fastest", side_effect=auto_schedule.fastest
+    ) as fastest:
+      _run(_mlp, config)
+    (_, found), _ = fastest.call_args
+    # An open batch has some more ops, which count what is in it.
+    for name in ("forward", "backward", "weight"):
+      for x, stage in zip(getattr(found, name), work, strict=True):
+        self.assertBetween(x / getattr(stage, name), 0.8, 1.25)
+    expected = machine.link(0, 1).seconds(_BATCH / 4 * 256 * 4)
+    self.assertSequenceAlmostEqual(found.sends, [expected])
+    if seconds is not None:
+      self.assertBetween(found.forward[0], seconds / 4, seconds)
 
   def test_measured_costs_count_for_what_is_made_of_an_op(self):
     config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)

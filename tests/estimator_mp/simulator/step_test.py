@@ -148,7 +148,7 @@ class ReplicasTest(parameterized.TestCase):
     result = step_lib.simulate(step)
     self.assertAlmostEqual(result.seconds, 4.0)
     self.assertIn("cores", result.bound_by)
-    self.assertIn("4e+03 ms a step, bound by the cores", result.lines()[0])
+    self.assertIn("4e+03 ms a step, bound by the cores", result.summary())
 
 
 if __name__ == "__main__":

@@ -67,6 +67,23 @@ class EqualityTest(parameterized.TestCase):
     self.assertTrue(compared.ok, compared.text())
 
 
+class TrafficTest(absltest.TestCase):
+  def test_each_stage_updates_its_variables(self):
+    """A Keras optimizer passes all gradients through one op."""
+    case = zoo.MODELS["nested"]
+    plan = estimator_mp.plan(
+      model_fns.keras(case.compiled()),
+      lambda: case.dataset().repeat(),
+      estimator_mp.ShardingConfig("stage:2"),
+    )
+    sent = {x.tensor: x.num_bytes for x in plan.placement.transfers}
+    updates = {x: size for x, size in sent.items() if x.startswith("train/")}
+    # The optimizer's count of steps, and its learning rate.
+    self.assertLessEqual(sum(updates.values()), 16, updates)
+    weights = [x for x in sent if x.endswith(("MatMul_1:0", "BiasAddGrad:0"))]
+    self.assertEmpty(weights)
+
+
 class EstimatorTest(parameterized.TestCase):
   def test_one_line(self):
     """A mesh's text is enough; metrics and predictions are the plain ones."""
