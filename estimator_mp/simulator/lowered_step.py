@@ -162,6 +162,7 @@ class _Reading:
     most = dict.fromkeys((*Phase, None), 0.0)
     for (_, phase), seconds in busy.items():
       most[phase] = max(most[phase], seconds)
+    others = sum(busy.values()) - sum(most.values())
     model_bytes, sending = self._sent_over_model_axis(here)
     weight, slots = self._variable_bytes(stage)
     return StageWork(
@@ -180,6 +181,7 @@ class _Reading:
       ),
       flops=sum(map(self._flops.__getitem__, here)) / count,
       model_bytes=model_bytes / count,
+      others=others / count,
     )
 
   def _sent_to_next(self, stage: int) -> float:

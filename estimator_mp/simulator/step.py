@@ -39,6 +39,9 @@ class StageWork:
     gradient_bytes: Gradients that are summed over replicas.
     flops: Floating-point operations of a slice, in all phases.
     model_bytes: What a slice sends over the model axis.
+    others: Seconds of a slice on the other devices of the model axis; what is
+      not split is on one.
+    other_updates: Their seconds of updates.
   """
 
   forward: float
@@ -53,6 +56,8 @@ class StageWork:
   gradient_bytes: float = 0.0
   flops: float = 0.0
   model_bytes: float = 0.0
+  others: float = 0.0
+  other_updates: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -301,10 +306,13 @@ def shared_seconds(step: Step) -> float:
     return 0.0
   count = step.schedule.num_micro_batches
   busy = sum(
-    count * (x.forward + x.backward + x.weight) + x.update for x in step.stages
+    count * (x.forward + x.backward + x.weight + x.others)
+    + x.update
+    + x.other_updates
+    for x in step.stages
   )
   hosts = max(1, math.prod(step.axes.values()) // step.machine.host_size)
-  return step.size("data") * step.size("model") * busy / hosts
+  return step.size("data") * busy / hosts
 
 
 def _device(

@@ -93,11 +93,13 @@ class Workload:
     self._positions = positions
     self._num_parts = num_parts
     self._sizes = costs.nominal_bytes(step.ops)
-    self._here = [op for op in step.ops if not self._place(op)]
-    known = costs.op_costs(step.ops, device=machine.device)
-    rows = [self._seconds(op, known[op]) for op in self._here]
+    self._ops = step.ops
+    elsewhere = [self._place(op) > 0 for op in self._ops]
+    self._is_elsewhere = np.array(elsewhere, bool)
+    known = costs.op_costs(self._ops, device=machine.device)
+    rows = [self._seconds(op, known[op]) for op in self._ops]
     self._amounts = np.array(rows, np.float64).reshape([len(rows), 5]).T
-    self._is_part = np.array([*map(_is_part, self._here)], bool)
+    self._is_part = np.array([*map(_is_part, self._ops)], bool)
     self._of_cuts: dict[Cut, tuple[Any, Any]] = {}
 
   def work(self, cut: Cut, fraction: float, num_parts: int) -> list[StageWork]:
@@ -108,24 +110,26 @@ class Workload:
       fraction: The part of a nominal batch that a slice has.
       num_parts: The size of the model axis.
     """
+    size = cut.num_stages * (_ONCE + 1)
     if cut not in self._of_cuts:
       passes = self._passes(cut)
-      pairs = [passes[op] for op in self._here]
-      numbers = [(_ONCE + 1) * stage + phase for stage, phase in pairs]
-      self._of_cuts[cut] = np.array(numbers), self._bytes(passes)
+      pairs = [passes[op] for op in self._ops]
+      numbers = np.array([(_ONCE + 1) * i + phase for i, phase in pairs])
+      numbers[self._is_elsewhere & (numbers >= 0)] += size
+      self._of_cuts[cut] = numbers, self._bytes(passes)
     places, amounts = self._of_cuts[cut]
     share = self._num_parts / num_parts
     seconds = self._seconds_of_ops(fraction, share)
-    size = cut.num_stages * (_ONCE + 1)
     inside = places >= 0
-    by_phase = np.bincount(places[inside], seconds[inside], size)
+    by_phase = np.bincount(places[inside], seconds[inside], 2 * size)
+    here, elsewhere = by_phase.reshape([2, cut.num_stages, -1]).tolist()
     # The last two axes: whether bytes grow with the batch, or are of parts.
     total = amounts[:, :, 0, :] + fraction * amounts[:, :, 1, :]
     total = total[:, :, 0] + share * total[:, :, 1]
     return [
-      self._stage(times, num_bytes, num_parts)
-      for times, num_bytes in zip(
-        by_phase.reshape([-1, _ONCE + 1]).tolist(), total.tolist(), strict=True
+      self._stage(times, of_others, num_bytes, num_parts)
+      for times, of_others, num_bytes in zip(
+        here, elsewhere, total.tolist(), strict=True
       )
     ]
 
@@ -141,7 +145,7 @@ class Workload:
     estimates = self._seconds_of_ops(fraction, 1.0).tolist()
     return {
       op.name: measured.scale * measured.seconds[op.name] / estimate
-      for op, estimate in zip(self._here, estimates, strict=True)
+      for op, estimate in zip(self._ops, estimates, strict=True)
       if estimate and op.name in measured.seconds
     }
 
@@ -151,7 +155,7 @@ class Workload:
     Args:
       ratios: How many times as long, by the names of ops of the plain graph.
     """
-    self._amounts *= [ratios.get(_plain_name(op), 1.0) for op in self._here]
+    self._amounts *= [ratios.get(_plain_name(op), 1.0) for op in self._ops]
 
   def _seconds_of_ops(self, fraction: float, share: float) -> Any:
     """Returns the seconds of ops, for a fraction and the share of a part."""
@@ -161,14 +165,21 @@ class Workload:
     )
 
   def _stage(
-    self, times: Sequence[float], amounts: Sequence[float], num_parts: int
+    self,
+    times: Sequence[float],
+    others: Sequence[float],
+    amounts: Sequence[float],
+    num_parts: int,
   ) -> StageWork:
     """Returns the work of a stage, from its times by phase, and bytes."""
     over, send = 0.0, 0.0
+    # There are as many other parts, times this.
+    more = (num_parts - 1) / max(self._num_parts - 1, 1)
     if num_parts > 1:
-      over = amounts[_OVER] * (num_parts - 1) / max(self._num_parts - 1, 1)
+      over = amounts[_OVER] * more
       send = self._machine.link(0, num_parts - 1).seconds(over) / 2
     forward, backward, weight, once = times
+    *of_slice, updates = others
     return StageWork(
       forward + send,
       backward + send,
@@ -181,6 +192,8 @@ class Workload:
       slot_bytes=amounts[_SLOT],
       gradient_bytes=amounts[_GRADIENT],
       model_bytes=over,
+      others=sum(of_slice) * more,
+      other_updates=updates * more,
     )
 
   def _is_of_batch(self, tensor: tf.Tensor) -> bool:
@@ -279,9 +292,9 @@ class Workload:
   ) -> Iterator[tuple[int, int, bool, bool, int]]:
     """Yields the bytes of variables, and of their gradients."""
     trained = _trained(self._step.graph)
-    for op in filter(op_types.is_variable, self._here):
+    for op in filter(op_types.is_variable, self._ops):
       stage, _ = passes[op]
-      if stage < 0:
+      if stage < 0 or self._place(op):
         continue
       num_bytes, is_part = shapes.variable_bytes(op), _is_part(op)
       is_trained = op.name in trained

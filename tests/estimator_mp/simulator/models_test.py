@@ -65,7 +65,7 @@ def _arguments(is_open):
   return {"features": {"x": x}, "labels": y, "mode": "train"}
 
 
-def _run(model_fn, config, trace=False):
+def _run(model_fn, config, trace=False, machine=_MACHINE):
   """Returns the simulated step, and the most bytes alive if it is traced."""
   run_config = estimator_mp.run_config(config)
   with tf.Graph().as_default() as graph:
@@ -75,7 +75,7 @@ def _run(model_fn, config, trace=False):
     spec = estimator_mp.shard_model_fn(model_fn, config)(
       features=features, labels=labels, mode="train", config=run_config
     )
-    simulated = lowered_step.simulate(graph, config, _MACHINE)
+    simulated = lowered_step.simulate(graph, config, machine)
     if not trace:
       return simulated, None
     options = v1.RunOptions(
@@ -123,6 +123,26 @@ class ModelsTest(parameterized.TestCase):
     step = Step(work, config.create_schedule(), _MACHINE, axes)
     on_paper = step_lib.simulate(step)
     self.assertBetween(on_paper.seconds / lowered.seconds, 0.75, 1.25)
+
+  @parameterized.parameters("lowered", "plain")
+  def test_what_is_not_split_is_work_of_one_device(self, graph):
+    """Where devices share the cores of a host, as virtual ones do."""
+    axes = {"model": 2}
+    config = estimator_mp.ShardingConfig("model:2")
+    device = dataclasses.replace(_MACHINE.device, shares_host=True)
+    machine = dataclasses.replace(_MACHINE, device=device)
+    alone, _ = _run(_mlp, estimator_mp.ShardingConfig(), machine=machine)
+    if graph == "lowered":
+      split, _ = _run(_mlp, config, machine=machine)
+    else:
+      plain = estimator_mp.ShardingConfig()
+      model = auto_mesh.Model(lambda x: _mlp(**x), _arguments, plain, machine)
+      work = model.work(1, 1.0, 2)
+      schedule = config.create_schedule()
+      split = step_lib.simulate(Step(work, schedule, machine, axes))
+    # Sums of parts, and ops of halves, come on top.
+    self.assertBetween(split.seconds / alone.seconds, 1.0, 1.5)
+    self.assertLess(split.bound_seconds, split.seconds)
 
   @parameterized.named_parameters(("estimated", None), ("measured", 8.0))
   def test_an_automatic_schedule_is_for_the_machine(self, seconds):

@@ -149,6 +149,10 @@ class ReplicasTest(parameterized.TestCase):
     self.assertAlmostEqual(result.seconds, 4.0)
     self.assertIn("cores", result.bound_by)
     self.assertIn("4e+03 ms a step, bound by the cores", result.summary())
+    # What is not split is on one device of a model axis.
+    work = StageWork(0.5, 0.5, update=0.5, others=0.25, other_updates=0.125)
+    step = _step(1, 2, work, axes={"model": 2}, machine=machine)
+    self.assertAlmostEqual(step_lib.simulate(step).seconds, 3.125)
 
 
 if __name__ == "__main__":
