@@ -201,8 +201,19 @@ def is_slot_name(name: str, names: Collection[str]) -> bool:
     name: The name of its op.
     names: Those of others.
   """
+  return owner_of_slot(name, names) is not None
+
+
+def owner_of_slot(name: str, names: Collection[str]) -> str | None:
+  """Returns the variable that one is under the name of, as slots are.
+
+  Args:
+    name: The name of its op.
+    names: Those of others.
+  """
   parts = name.split("/")
-  return any("/".join(parts[:i]) in names for i in range(1, len(parts)))
+  before = ("/".join(parts[:i]) for i in range(1, len(parts)))
+  return next((x for x in before if x in names), None)
 
 
 def _sizes(sizes: tuple[int, ...]) -> str:

@@ -6,11 +6,13 @@ that of the model axis. Both are thrown away.
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from estimator_mp import driver
 from estimator_mp.config.sharding_config import ShardingConfig
+from estimator_mp.config.split_rules import AUTO
 from estimator_mp.graph import shapes
 from estimator_mp.machines.machine import Machine
 from estimator_mp.search import ranking
@@ -161,10 +163,13 @@ class Model:
     ) -> Sequence[StageWork] | None:
       return self.work(num_stages, self._nominal * fraction, num_parts)
 
+    # Rules of the user's are for a model axis.
+    tables = self._plain.tables if self._config.split == AUTO else ()
     return ranking.rank(
       work_of,
       self._batch_size,
       num_devices,
       self._machine,
       self._memory_limit,
+      [(f"^{re.escape(name)}$", "div") for name in tables],
     )

@@ -183,6 +183,8 @@ def on_mesh(
 ) -> ShardingConfig:
   """Returns a configuration with what was chosen, on the first devices.
 
+  What was chosen keeps the limit of memory; its cut is that of the search.
+
   Args:
     config: One with mesh="auto".
     chosen: The options that were chosen.
@@ -192,4 +194,5 @@ def on_mesh(
   size = math.prod(parse_axes(mesh).values())
   if size > len(every):
     raise ValueError(f"it has {mesh}, but there are {len(every)} device(s)")
-  return dataclasses.replace(config, **{**chosen, "devices": every[:size]})
+  fields = {**chosen, "devices": every[:size], "memory_limit": None}
+  return dataclasses.replace(config, **fields)

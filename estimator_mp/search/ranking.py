@@ -2,7 +2,8 @@
 
     axes        data x stage x model, up to the devices there are
     schedule    an order, its slices, stages per device, recomputation
-    replicas    whether each has all slots, and the algorithm of their sums
+    replicas    whether each has all slots, or all of each table, and the
+                algorithm of their sums
 
 All are tried whose lower bound, the work of the busiest device, is below the
 times that were found; so none that was left out is faster, by the simulator.
@@ -17,6 +18,7 @@ from typing import Any
 from estimator_mp import amounts
 from estimator_mp.config.schedules import orders
 from estimator_mp.config.schedules.schedule import Schedule
+from estimator_mp.config.split_rules import SplitRule
 from estimator_mp.machines.machine import Machine
 from estimator_mp.simulator import step as step_lib
 from estimator_mp.simulator import sums
@@ -141,6 +143,7 @@ def rank(
   num_devices: int,
   machine: Machine,
   memory_bytes: float | None = None,
+  tables: Sequence[SplitRule] = (),
 ) -> Ranking:
   """Returns the configurations that take the least time.
 
@@ -150,13 +153,14 @@ def rank(
     num_devices: How many devices there are; a mesh may use fewer.
     machine: The machine.
     memory_bytes: The memory of a device; by default that of the machine.
+    tables: The rules that split tables over replicas; none if it has none.
 
   Raises:
     ValueError: If none fits the memory.
   """
   limit = memory_bytes or machine.device.memory_bytes
   bounded = sorted(
-    every_step(work_of, batch_size, num_devices, machine),
+    every_step(work_of, batch_size, num_devices, machine, tables),
     key=lambda x: _bound(x[1]),
   )
   found: list[Priced] = []
@@ -243,7 +247,11 @@ def _bound(step: Step) -> float:
 
 
 def every_step(
-  work_of: WorkOf, batch_size: int, num_devices: int, machine: Machine
+  work_of: WorkOf,
+  batch_size: int,
+  num_devices: int,
+  machine: Machine,
+  tables: Sequence[SplitRule] = (),
 ) -> Iterator[tuple[Candidate, Step]]:
   """Yields all configurations, with steps whose schedules have no rows yet.
 
@@ -252,6 +260,7 @@ def every_step(
     batch_size: The examples of a batch.
     num_devices: How many devices there are.
     machine: The machine.
+    tables: As of `rank`.
   """
   sizes = [x for x in range(1, num_devices + 1) if num_devices % x == 0]
   for data, stage, model in itertools.product(sizes, sizes, sizes):
@@ -271,13 +280,13 @@ def every_step(
         splits_backward=orders.ORDERS[order].splits_backward,
         turns_back=orders.ORDERS[order].turns_back,
       )
-      gradients = sum(x.gradient_bytes for x in work) / stage
+      gradients = sum(x.gradient_bytes + count * x.row_bytes for x in work)
       axes = {"data": data, "stage": stage, "model": model}
       step = Step(tuple(work), schedule, machine, axes)
       group = range(0, data * step.stride("data"), step.stride("data"))
       algorithm = min(
         _ALGORITHMS,
-        key=lambda x: sums.seconds(x, gradients, [*group], machine),
+        key=lambda x: sums.seconds(x, gradients / stage, [*group], machine),
       )
       options: dict[str, Any] = {}
       if count > 1:
@@ -286,23 +295,24 @@ def every_step(
         options["schedule"] = order
       if virtual > 1 and order != "zbv":
         options["num_virtual_stages"] = virtual
+      of_replicas: list[tuple[dict[str, Any], dict[str, Any]]] = [({}, {})]
+      if data > 1:
+        summed = {"aggregation": algorithm}
+        sharded = {"shards_slots": True, "aggregation": "copy"}
+        of_replicas = [
+          (summed, summed),
+          ({"optimizer_state": "sharded"}, sharded),
+        ]
+        if tables and stage == model == 1:
+          shared = {"shards_tables": True, **summed}
+          of_replicas.append(({"split": tuple(tables), **summed}, shared))
       for again in ("never", "always") if count > 1 else ("never",):
         if again != "never":
           options = {**options, "recompute": again}
-        for shards in (False, True) if data > 1 else (False,):
-          more = dict(options)
-          if shards:
-            more["optimizer_state"] = "sharded"
-          elif data > 1:
-            more["aggregation"] = algorithm
+        for more, fields in of_replicas:
           yield (
-            Candidate(data, stage, model, more),
-            dataclasses.replace(
-              step,
-              recompute=again,
-              shards_slots=shards,
-              aggregation="copy" if shards else algorithm,
-            ),
+            Candidate(data, stage, model, {**options, **more}),
+            dataclasses.replace(step, recompute=again, **fields),
           )
 
 

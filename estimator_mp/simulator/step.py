@@ -36,7 +36,11 @@ class StageWork:
     input_bytes: Those of them that come from other stages.
     weight_bytes: Variables that are trained, and others of the model.
     slot_bytes: Variables of the optimizer.
-    gradient_bytes: Gradients that are summed over replicas.
+    largest_slot_bytes: Of them, those of one variable, which stay together.
+    gradient_bytes: Gradients that are summed over replicas, all but rows.
+    row_bytes: The rows of tables that a slice looks up, or their gradients.
+    table_bytes: Of all variables, tables of which rows are looked up, with
+      their slots.
     flops: Floating-point operations of a slice, in all phases.
     model_bytes: What a slice sends over the model axis.
     others: Seconds of a slice on the other devices of the model axis; what is
@@ -53,7 +57,10 @@ class StageWork:
   input_bytes: float = 0.0
   weight_bytes: float = 0.0
   slot_bytes: float = 0.0
+  largest_slot_bytes: float = 0.0
   gradient_bytes: float = 0.0
+  row_bytes: float = 0.0
+  table_bytes: float = 0.0
   flops: float = 0.0
   model_bytes: float = 0.0
   others: float = 0.0
@@ -73,6 +80,8 @@ class Step:
     recomputes_early: Whether a stage recomputes while it waits for gradients.
     aggregation: As in `ShardingConfig`.
     shards_slots: Whether each replica has a share of the slots, as ZeRO-1 does.
+    shards_tables: Whether each replica has a share of the tables, and gets the
+      rows that it looks up from the others.
     num_buckets: How many sums of gradients there are, which begin as soon as
       the backward pass has made them.
   """
@@ -85,6 +94,7 @@ class Step:
   recomputes_early: bool = False
   aggregation: str = "auto"
   shards_slots: bool = False
+  shards_tables: bool = False
   num_buckets: int = 8
 
   def size(self, axis: str) -> int:
@@ -332,8 +342,15 @@ def _device(
   place = device * step.stride("stage")
   group = [place + i * step.stride("data") for i in range(replicas)]
   gradients = sum(x.gradient_bytes for x in here)
+  rows = schedule.num_micro_batches * sum(x.row_bytes for x in here)
+  # That much of the tables is on the others.
+  elsewhere = (replicas - 1) / replicas if step.shards_tables else 0.0
   beside = min(step.stride("data"), machine.host_size)
-  summing = sums.seconds(step.aggregation, gradients, group, machine, beside)
+  summed_bytes = gradients if elsewhere else gradients + rows
+  summing = sums.seconds(step.aggregation, summed_bytes, group, machine, beside)
+  if elsewhere:  # Rows come, and their gradients go.
+    way = machine.link(group[0], group[-1])
+    summing += 2 * way.seconds(elsewhere * rows, beside)
   share = replicas if step.shards_slots else 1
   update = sum(x.update for x in here) / share
   end, last = timeline.ends[row[-1]], timeline.starts[row[-1]]
@@ -352,9 +369,8 @@ def _device(
       sent[link.level] = sent.get(link.level, 0.0) + num_bytes
   if replicas > 1:
     level = machine.link(group[0], group[-1]).level
-    sent[level] = (
-      sent.get(level, 0.0) + 2 * gradients * (replicas - 1) / replicas
-    )
+    each = 2 * (gradients + rows) * (replicas - 1) / replicas
+    sent[level] = sent.get(level, 0.0) + each
   if step.size("model") > 1 and (over := sum(x.model_bytes for x in here)):
     level = machine.link(place, place + step.size("model") - 1).level
     sent[level] = sent.get(level, 0.0) + over * schedule.num_micro_batches
@@ -365,8 +381,13 @@ def _device(
     update,
     (summed if summing else end) + update,
     sum(x.flops for x in here) * schedule.num_micro_batches,
-    sum(x.weight_bytes + x.slot_bytes / share for x in here),
-    gradients + _held(schedule, device, kept),
+    sum(
+      x.weight_bytes
+      + max(x.slot_bytes / share, x.largest_slot_bytes)
+      - elsewhere * x.table_bytes
+      for x in here
+    ),
+    gradients + rows + _held(schedule, device, kept),
     {level: num_bytes for level, num_bytes in sent.items() if num_bytes},
   )
 

@@ -6,6 +6,7 @@ stages for every mesh.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +17,7 @@ from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.machines.machine import Machine
 from estimator_mp.pipeline import cells
 from estimator_mp.placement import costs
+from estimator_mp.planning import split_plan
 from estimator_mp.planning.step_graph import StepGraph
 from estimator_mp.propagate.layouts import Layouts, Shard
 from estimator_mp.simulator.step import StageWork
@@ -27,7 +29,8 @@ _PART = "part_"
 # The phase of an op that a step executes once.
 _ONCE = len(Phase)
 # Bytes by kind.
-_KEPT, _SENT, _INPUT, _WEIGHT, _SLOT, _GRADIENT, _OVER = range(7)
+_KEPT, _SENT, _INPUT, _OVER, _WEIGHT, _SLOT, _LARGEST_SLOT = range(7)
+_GRADIENT, _ROWS, _TABLE = range(7, 10)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -94,6 +97,7 @@ class Workload:
     self._num_parts = num_parts
     self._sizes = costs.nominal_bytes(step.ops)
     self._ops = step.ops
+    self._inside = {*self._ops}
     elsewhere = [self._place(op) > 0 for op in self._ops]
     self._is_elsewhere = np.array(elsewhere, bool)
     known = costs.op_costs(self._ops, device=machine.device)
@@ -190,7 +194,10 @@ class Workload:
       input_bytes=amounts[_INPUT],
       weight_bytes=amounts[_WEIGHT],
       slot_bytes=amounts[_SLOT],
+      largest_slot_bytes=amounts[_LARGEST_SLOT],
       gradient_bytes=amounts[_GRADIENT],
+      row_bytes=amounts[_ROWS],
+      table_bytes=amounts[_TABLE],
       model_bytes=over,
       others=sum(of_slice) * more,
       other_updates=updates * more,
@@ -242,7 +249,7 @@ class Workload:
   def _bytes(self, passes: Mapping[tf.Operation, tuple[int, int]]) -> Any:
     """Returns bytes by stage and kind, of the batch or not, of parts or not."""
     size = 1 + max(stage for stage, _ in passes.values())
-    amounts = np.zeros([size, 7, 2, 2])
+    amounts = np.zeros([size, _TABLE + 1, 2, 2])
     for stage, kind, of_batch, is_part, num_bytes in (
       *self._of_activations(passes),
       *self._of_variables(passes),
@@ -291,28 +298,53 @@ class Workload:
     self, passes: Mapping[tf.Operation, tuple[int, int]]
   ) -> Iterator[tuple[int, int, bool, bool, int]]:
     """Yields the bytes of variables, and of their gradients."""
-    trained = _trained(self._step.graph)
+    tables = {*self.tables}
+    most: dict[tuple[int, bool], dict[str, int]] = {}
     for op in filter(op_types.is_variable, self._ops):
       stage, _ = passes[op]
       if stage < 0 or self._place(op):
         continue
       num_bytes, is_part = shapes.variable_bytes(op), _is_part(op)
-      is_trained = op.name in trained
+      is_trained = op.name in self._trained
       yield stage, _WEIGHT if is_trained else _SLOT, False, is_part, num_bytes
+      owner = split_plan.owner_of_slot(op.name, self._trained)
+      if tables.intersection({op.name, owner}):
+        yield stage, _TABLE, False, is_part, num_bytes
       if is_trained:
-        readers = traversal.consumers(op)
-        rows = [x for x in readers if op_types.looks_up_rows(x)]
+        rows = self._rows(op)
         for x in rows:
-          size = self._sizes.get(x.outputs[0].name, 0)
-          yield stage, _GRADIENT, True, is_part, size
+          yield stage, _ROWS, True, is_part, self._sizes.get(x.name, 0)
         if not rows:
           yield stage, _GRADIENT, False, is_part, num_bytes
+      else:
+        of_owners = most.setdefault((stage, is_part), {})
+        key = owner or op.name
+        of_owners[key] = of_owners.get(key, 0) + num_bytes
+    for (stage, is_part), of_owners in most.items():
+      yield stage, _LARGEST_SLOT, False, is_part, max(of_owners.values())
 
+  @functools.cached_property
+  def _trained(self) -> set[str]:
+    """The names of the ops of variables that are trained."""
+    kind = tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES
+    return {x.op.name for x in self._step.graph.get_collection(kind)}
 
-def _trained(graph: tf.Graph) -> set[str]:
-  """Returns the names of the ops of variables that are trained."""
-  kind = tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES
-  return {x.op.name for x in graph.get_collection(kind)}
+  @functools.cached_property
+  def tables(self) -> tuple[str, ...]:
+    """The names of tables: of each, a batch looks up less than it has."""
+    names = []
+    for op in filter(op_types.is_variable, self._ops):
+      rows = sum(self._sizes.get(x.name, 0) for x in self._rows(op))
+      if op.name in self._trained and 0 < rows < shapes.variable_bytes(op):
+        names.append(op.name)
+    return tuple(names)
+
+  def _rows(self, variable: tf.Operation) -> list[tf.Tensor]:
+    """Returns what is looked up of a variable; nothing if all of it is read."""
+    readers = [x for x in traversal.consumers(variable) if x in self._inside]
+    if any(x.type in op_types.WHOLE_READS for x in readers):
+      return []
+    return [x.outputs[0] for x in readers if op_types.looks_up_rows(x)]
 
 
 def _is_part(op: tf.Operation) -> bool:

@@ -42,6 +42,29 @@ def _estimator(model_dir, **options):
   return estimator_mp.shard_estimator(plain, sharding)
 
 
+def _tables_model_fn(features, labels, mode, params):
+  """Two tables of 0.5 and 0.25 MB, with as much of slots, and small layers."""
+  with v1.variable_scope("tables"):
+    sizes = {"user": 8000, "item": 4000}
+    tables = {x: v1.get_variable(x, [n, 16]) for x, n in sizes.items()}
+  rows = [tf.nn.embedding_lookup(tables[x], features[x]) for x in sizes]
+  net = v1.layers.dense(tf.concat(rows, 1), params["units"], tf.nn.relu)
+  loss = v1.losses.mean_squared_error(labels, v1.layers.dense(net, 1))
+  optimizer = v1.train.AdagradOptimizer(0.1)
+  train_op = optimizer.minimize(loss, v1.train.get_global_step())
+  return tf.estimator.EstimatorSpec(
+    mode, {"loss": loss}, loss=loss, train_op=train_op
+  )
+
+
+def _ids_input_fn():
+  random = np.random.RandomState(3)
+  users, items = random.randint(8000, size=64), random.randint(4000, size=64)
+  labels = random.rand(64, 1).astype(np.float32)
+  data = ({"user": users, "item": items}, labels)
+  return tf.data.Dataset.from_tensors(data).repeat()
+
+
 class ChoiceTest(parameterized.TestCase):
   def test_it_trains_as_on_one_device_and_goes_on_with_the_same_mesh(self):
     folder = self.create_tempdir().full_path
@@ -79,6 +102,52 @@ class ChoiceTest(parameterized.TestCase):
     )
     self.assertNotEqual(str(found.mesh), "stage:1")
     self.assertIn("estimator_mp.ShardingConfig(mesh=", found.table())
+
+  @parameterized.parameters(None, 1e6, 700e3, 450e3)
+  def test_variables_keep_the_limit_of_memory(self, limit):
+    options = {"mesh": "auto", "machine": "v100", "devices": _DEVICES}
+    plan = estimator_mp.plan(
+      _tables_model_fn,
+      _ids_input_fn,
+      estimator_mp.ShardingConfig(memory_limit=limit and int(limit), **options),
+      params={"units": 8},
+    )
+    held = [x.variable_bytes for x in plan.placement.replicas]
+    if limit is not None:
+      self.assertLess(max(held), limit)
+
+  def test_tables_that_are_larger_than_a_device_are_split_over_replicas(self):
+    def trained(**options):
+      folder = self.create_tempdir().full_path
+      for steps in (2, 4):  # The second time from the choice that is kept.
+        tf.keras.utils.set_random_seed(5)
+        plain = tf.estimator.Estimator(
+          _tables_model_fn,
+          config=tf.estimator.RunConfig(folder, tf_random_seed=7),
+          params={"units": 8},
+        )
+        sharding = estimator_mp.ShardingConfig(**options)
+        estimator = estimator_mp.shard_estimator(plain, sharding)
+        estimator.train(_ids_input_fn, max_steps=steps)
+      return estimator
+
+    sharded = trained(
+      mesh="auto", machine="v100", devices=_DEVICES, memory_limit=420_000
+    )
+    alone = trained(mesh="stage:1")
+    path = pathlib.Path(sharded.model_dir, "auto_mesh.json")
+    chosen = json.loads(path.read_text())
+    self.assertEqual(chosen["mesh"], "data:4")
+    rules = [["^tables/user$", "div"], ["^tables/item$", "div"]]
+    self.assertEqual(chosen["split"], rules)
+    for name in alone.get_variable_names():
+      np.testing.assert_allclose(
+        sharded.get_variable_value(name),
+        alone.get_variable_value(name),
+        1e-5,
+        1e-6,
+        err_msg=name,
+      )
 
   @parameterized.parameters(
     ("{", "delete it to choose again"),
