@@ -39,9 +39,9 @@ class Device:
     launch_seconds: The time between two ops that do nothing.
     efficiency: The part of `flops` that products of a model reach.
     strided_bandwidth: Bytes per second of a matrix that a product reads by its
-      columns; None for `memory_bandwidth`.
-    shares_host: Whether an op of one device leaves nothing to the others of its
-      host, as those of virtual devices of a CPU do.
+      columns, with one core; None for `memory_bandwidth`.
+    cores: How many cores the devices of a host share, as virtual devices of a
+      CPU do: most ops use all of them. 0 if each device has its own.
   """
 
   kind: str
@@ -51,7 +51,7 @@ class Device:
   launch_seconds: float
   efficiency: float = 1.0
   strided_bandwidth: float | None = None
-  shares_host: bool = False
+  cores: int = 0
 
   def seconds(
     self,
@@ -77,9 +77,18 @@ class Device:
     seconds = max(
       flops / (rate * self.efficiency), num_bytes / self.memory_bandwidth
     )
-    if self.strided_bandwidth is not None:
-      seconds += strided_bytes / self.strided_bandwidth
+    seconds += self.strided_seconds(strided_bytes)
     return launches * self.launch_seconds + seconds
+
+  def strided_seconds(self, num_bytes: float) -> float:
+    """Returns how much longer it takes to read columns of a matrix.
+
+    Args:
+      num_bytes: The bytes of these.
+    """
+    if self.strided_bandwidth is None:
+      return 0.0
+    return num_bytes / self.strided_bandwidth
 
 
 @dataclasses.dataclass(frozen=True)

@@ -83,7 +83,7 @@ def measure(seconds: float) -> tuple[Machine, dict[int, dict[str, float]]]:
     _rounded(3 * _MEMORY_BYTES / _seconds(seconds, _sum, place)),
     _rounded(_seconds(seconds, _small_ops, place) / _NUM_OPS),
     strided_bandwidth=strided,
-    shares_host=not gpus,
+    cores=0 if gpus else os.cpu_count() or 1,
   )
   links = []
   if len(places) > 1:

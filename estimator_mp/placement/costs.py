@@ -42,6 +42,7 @@ class OpCost:
     output_bytes: The bytes of all its outputs.
     seconds: The time of computing, or of reading and writing memory.
     step_seconds: The same in a training step, with its gradients.
+    one_core: The part of the seconds in which it uses one core.
   """
 
   flops: int
@@ -49,6 +50,7 @@ class OpCost:
   output_bytes: int
   seconds: float
   step_seconds: float
+  one_core: float = 0.0
 
 
 def transfer_seconds(num_bytes: float) -> float:
@@ -237,7 +239,12 @@ def _cost(
   strided = sum(map(shapes.tensor_bytes, _read_by_columns(twin, op)))
   seconds = rounds * device.seconds(flops, touched, dtype, launches, strided)
   return OpCost(
-    rounds * flops, rounds * touched, output_bytes, seconds, _PASSES * seconds
+    rounds * flops,
+    rounds * touched,
+    output_bytes,
+    seconds,
+    _PASSES * seconds,
+    rounds * device.strided_seconds(strided) / (seconds or 1.0),
   )
 
 

@@ -190,7 +190,7 @@ def rank(
   alone = min(
     _bound(step) for x, step in bounded if x.data == x.stage == x.model == 1
   )
-  bound = alone / (1 if machine.device.shares_host else num_devices)
+  bound = alone / (1 if machine.device.cores else num_devices)
   return Ranking(
     tuple(_different(_simplest_first(found))), bound, len(bounded), too_large
   )

@@ -82,7 +82,7 @@ class _Reading:
       graph.get_operation_by_name(plan.train_op)
     )
     known = costs.op_costs(self._ops, device=machine.device)
-    self._flops = {op: cost.flops for op, cost in known.items()}
+    self._known = known
     self._seconds = seconds_of_ops(known, machine, config.measured_costs)
     self._stages = {
       device: stage
@@ -179,9 +179,13 @@ class _Reading:
         for x in of_round
         if self._stages.get(x.devices[0]) == stage
       ),
-      flops=sum(map(self._flops.__getitem__, here)) / count,
+      flops=sum(self._known[op].flops for op in here) / count,
       model_bytes=model_bytes / count,
       others=others / count,
+      of_one_core=sum(
+        self._known[op].one_core * self._seconds[op] for op in here
+      )
+      / count,
     )
 
   def _sent_to_next(self, stage: int) -> float:

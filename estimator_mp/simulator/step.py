@@ -46,6 +46,8 @@ class StageWork:
     others: Seconds of a slice on the other devices of the model axis; what is
       not split is on one.
     other_updates: Their seconds of updates.
+    of_one_core: Of the seconds of a slice, on all devices of the model axis,
+      those in which ops use one core.
   """
 
   forward: float
@@ -65,6 +67,7 @@ class StageWork:
   model_bytes: float = 0.0
   others: float = 0.0
   other_updates: float = 0.0
+  of_one_core: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,11 +315,12 @@ def shared_seconds(step: Step) -> float:
   Args:
     step: The step.
   """
-  if not step.machine.device.shares_host:
+  if not (cores := step.machine.device.cores):
     return 0.0
-  count = step.schedule.num_micro_batches
+  count, unused = step.schedule.num_micro_batches, 1 - 1 / cores
   busy = sum(
     count * (x.forward + x.backward + x.weight + x.others)
+    - count * unused * x.of_one_core
     + x.update
     + x.other_updates
     for x in step.stages

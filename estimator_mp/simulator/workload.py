@@ -102,7 +102,7 @@ class Workload:
     self._is_elsewhere = np.array(elsewhere, bool)
     known = costs.op_costs(self._ops, device=machine.device)
     rows = [self._seconds(op, known[op]) for op in self._ops]
-    self._amounts = np.array(rows, np.float64).reshape([len(rows), 5]).T
+    self._amounts = np.array(rows, np.float64).reshape([len(rows), 6]).T
     self._is_part = np.array([*map(_is_part, self._ops)], bool)
     self._of_cuts: dict[Cut, tuple[Any, Any]] = {}
 
@@ -123,18 +123,21 @@ class Workload:
       self._of_cuts[cut] = numbers, self._bytes(passes)
     places, amounts = self._of_cuts[cut]
     share = self._num_parts / num_parts
-    seconds = self._seconds_of_ops(fraction, share)
     inside = places >= 0
-    by_phase = np.bincount(places[inside], seconds[inside], 2 * size)
-    here, elsewhere = by_phase.reshape([2, cut.num_stages, -1]).tolist()
+    seconds, of_one_core = (
+      np.bincount(places[inside], x[inside], 2 * size).reshape(
+        [2, cut.num_stages, -1]
+      )
+      for x in self._seconds_of_ops(fraction, share)
+    )
     # The last two axes: whether bytes grow with the batch, or are of parts.
     total = amounts[:, :, 0, :] + fraction * amounts[:, :, 1, :]
     total = total[:, :, 0] + share * total[:, :, 1]
     return [
-      self._stage(times, of_others, num_bytes, num_parts)
-      for times, of_others, num_bytes in zip(
-        here, elsewhere, total.tolist(), strict=True
+      self._stage(
+        seconds[:, i].tolist(), of_one_core[:, i], num_bytes, num_parts
       )
+      for i, num_bytes in enumerate(total.tolist())
     ]
 
   def ratios(
@@ -146,10 +149,10 @@ class Workload:
       measured: The costs of the plain model.
       fraction: The part of a nominal batch that they are for.
     """
-    estimates = self._seconds_of_ops(fraction, 1.0).tolist()
+    estimates, _ = self._seconds_of_ops(fraction, 1.0)
     return {
       op.name: measured.scale * measured.seconds[op.name] / estimate
-      for op, estimate in zip(self._ops, estimates, strict=True)
+      for op, estimate in zip(self._ops, estimates.tolist(), strict=True)
       if estimate and op.name in measured.seconds
     }
 
@@ -162,28 +165,38 @@ class Workload:
     self._amounts *= [ratios.get(_plain_name(op), 1.0) for op in self._ops]
 
   def _seconds_of_ops(self, fraction: float, share: float) -> Any:
-    """Returns the seconds of ops, for a fraction and the share of a part."""
-    overhead, flops, fixed_flops, moved, fixed_moved = self._amounts
-    return overhead + np.where(self._is_part, share, 1.0) * np.maximum(
+    """Returns the seconds of ops, and those of one core.
+
+    Args:
+      fraction: The part of a nominal batch.
+      share: The size of a part, of that of the graph.
+    """
+    launches, strided, flops, fixed_flops, moved, fixed_moved = self._amounts
+    roofline = np.maximum(
       fraction * flops + fixed_flops, fraction * moved + fixed_moved
     )
+    shares = np.where(self._is_part, share, 1.0)
+    return launches + shares * (strided + roofline), shares * strided
 
   def _stage(
     self,
-    times: Sequence[float],
-    others: Sequence[float],
+    seconds: Sequence[Sequence[float]],
+    of_one_core: Any,
     amounts: Sequence[float],
     num_parts: int,
   ) -> StageWork:
-    """Returns the work of a stage, from its times by phase, and bytes."""
+    """Returns the work of a stage, from seconds here and elsewhere, and bytes.
+
+    Seconds are by phase, the last ones those of what is executed once.
+    """
     over, send = 0.0, 0.0
     # There are as many other parts, times this.
     more = (num_parts - 1) / max(self._num_parts - 1, 1)
     if num_parts > 1:
       over = amounts[_OVER] * more
       send = self._machine.link(0, num_parts - 1).seconds(over) / 2
-    forward, backward, weight, once = times
-    *of_slice, updates = others
+    (forward, backward, weight, once), (*of_slice, updates) = seconds
+    one_here, one_elsewhere = of_one_core[:, :_ONCE].sum(1).tolist()
     return StageWork(
       forward + send,
       backward + send,
@@ -201,6 +214,7 @@ class Workload:
       model_bytes=over,
       others=sum(of_slice) * more,
       other_updates=updates * more,
+      of_one_core=one_here + one_elsewhere * more,
     )
 
   def _is_of_batch(self, tensor: tf.Tensor) -> bool:
@@ -208,12 +222,12 @@ class Workload:
     return isinstance(self._layouts.layout(tensor), Shard)
 
   def _seconds(self, op: tf.Operation, cost: costs.OpCost) -> list[float]:
-    """Returns overhead; of operations, those of the batch and fixed; of bytes.
+    """Returns launches, strided reads, operations and memory traffic.
 
-    All are in seconds.
+    Of the last two, those of the batch and fixed ones. All are in seconds.
     """
     if op.type in op_types.VIEWS or op.type in op_types.NO_WORK:
-      return [0.0] * 5
+      return [0.0] * 6
     device = self._machine.device
     values = [x for x in (*op.inputs, *op.outputs) if x.dtype != tf.resource]
     grown = [x for x in values if self._is_of_batch(x)]
@@ -221,10 +235,11 @@ class Workload:
     moved = min(num_bytes, cost.touched_bytes)
     dtype = next((x.dtype.name for x in op.outputs), "float32")
     flops = device.seconds(cost.flops, 0.0, dtype, 0)
-    # Beyond the roofline: launches, and strided factors.
     roofline = device.seconds(cost.flops, cost.touched_bytes, dtype, 0)
+    strided = cost.one_core * cost.seconds
     return [
-      max(cost.seconds - roofline, 0.0),
+      max(cost.seconds - roofline - strided, 0.0),
+      strided,
       flops if grown else 0.0,
       0.0 if grown else flops,
       moved / device.memory_bandwidth,

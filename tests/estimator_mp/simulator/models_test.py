@@ -129,7 +129,7 @@ class ModelsTest(parameterized.TestCase):
     """Where devices share the cores of a host, as virtual ones do."""
     axes = {"model": 2}
     config = estimator_mp.ShardingConfig("model:2")
-    device = dataclasses.replace(_MACHINE.device, shares_host=True)
+    device = dataclasses.replace(_MACHINE.device, cores=2)
     machine = dataclasses.replace(_MACHINE, device=device)
     alone, _ = _run(_mlp, estimator_mp.ShardingConfig(), machine=machine)
     if graph == "lowered":

@@ -141,7 +141,7 @@ class ReplicasTest(parameterized.TestCase):
     self.assertGreater(result.seconds, 11.0 + 0.05)
 
   def test_virtual_devices_share_cores(self):
-    cores = dataclasses.replace(_DEVICE, kind="CPU", shares_host=True)
+    cores = dataclasses.replace(_DEVICE, kind="CPU", cores=2)
     machine = Machine("test", cores, (_HOST,))
     work = StageWork(0.5, 0.5)
     step = _step(1, 1, work, axes={"data": 4}, machine=machine)
@@ -153,6 +153,10 @@ class ReplicasTest(parameterized.TestCase):
     work = StageWork(0.5, 0.5, update=0.5, others=0.25, other_updates=0.125)
     step = _step(1, 2, work, axes={"model": 2}, machine=machine)
     self.assertAlmostEqual(step_lib.simulate(step).seconds, 3.125)
+    # Of 1.25 seconds of a slice, 0.5 are half of what the cores can do.
+    work = dataclasses.replace(work, of_one_core=0.5)
+    step = _step(1, 2, work, axes={"model": 2}, machine=machine)
+    self.assertAlmostEqual(step_lib.simulate(step).seconds, 2.625)
 
 
 if __name__ == "__main__":
