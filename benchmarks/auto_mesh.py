@@ -27,7 +27,8 @@ _MODELS = flags.DEFINE_string(
 _DEVICES = tuple(f"/cpu:{i}" for i in range(4))
 _BY_HAND: tuple[dict[str, Any], ...] = (
   {"mesh": "stage:1"},
-  *({"mesh": "stage:2", "num_micro_batches": m} for m in (1, 2, 4, 8)),
+  {"mesh": "stage:2"},
+  *({"mesh": "stage:2", "num_micro_batches": m} for m in (2, 4, 8)),
   *({"mesh": "stage:4", "num_micro_batches": m} for m in (4, 8)),
   *(
     {"mesh": "stage:2", "num_micro_batches": 4, "schedule": x}
@@ -38,7 +39,8 @@ _BY_HAND: tuple[dict[str, Any], ...] = (
   {"mesh": "data:2", "num_micro_batches": 2},
   {"mesh": "data:2", "optimizer_state": "sharded"},
   *({"mesh": f"model:{n}"} for n in (2, 4)),
-  *({"mesh": "data:2,stage:2", "num_micro_batches": m} for m in (1, 4)),
+  {"mesh": "data:2,stage:2"},
+  {"mesh": "data:2,stage:2", "num_micro_batches": 4},
   {"mesh": "stage:2,model:2", "num_micro_batches": 2},
   {"mesh": "data:2,model:2"},
 )
@@ -89,16 +91,18 @@ def main(argv: list[str]) -> None:
     if not re.fullmatch(_MODELS.value, model.name):
       continue
     best = _chosen(model, machine).best
-    turns = _seconds(model, [best.chosen, *_BY_HAND])
+    options = [*_BY_HAND]
+    if best.chosen not in options:  # The same one twice differs by a tenth.
+      options.append(best.chosen)
+    turns = _seconds(model, options)
     seconds = [statistics.median(x) for x in turns]
-    print(f"{model.name}: {best.line()}: {1e3 * seconds[0]:.2f} ms")
-    for options, x in sorted(
-      zip(_BY_HAND, seconds[1:], strict=True), key=lambda x: x[1]
-    ):
-      words = ", ".join(f"{key}={value}" for key, value in options.items())
-      print(f"  {1e3 * x:8.2f} ms  {words}")
-    least = min(range(1, len(turns)), key=lambda i: seconds[i])
-    ratios = [a / b for a, b in zip(turns[0], turns[least], strict=True)]
+    chosen = options.index(best.chosen)
+    print(f"{model.name}: {best.line()}: {1e3 * seconds[chosen]:.2f} ms")
+    for i in sorted(range(len(_BY_HAND)), key=lambda i: seconds[i]):
+      words = ", ".join(f"{key}={value}" for key, value in options[i].items())
+      print(f"  {1e3 * seconds[i]:8.2f} ms  {words}")
+    least = min(range(len(_BY_HAND)), key=lambda i: seconds[i])
+    ratios = [a / b for a, b in zip(turns[chosen], turns[least], strict=True)]
     found.append(
       figures.Figure(
         f"{model.name}: {best.mesh} / the best of twenty",
