@@ -304,7 +304,7 @@ def simulate(step: Step) -> SimulatedStep:
     for device in range(schedule.num_devices)
   )
   shared = shared_seconds(step)
-  if again:  # As busy as the rest of the pass.
+  if timeline.busy:  # As busy as the rest of the pass.
     shared *= 1 + sum(again.values()) / timeline.busy
   return SimulatedStep(schedule, devices, timeline, shared)
 

@@ -18,6 +18,7 @@ _MESHES = {
   "stage_model": estimator_mp.ShardingConfig(
     "stage:2,model:2", num_micro_batches=2
   ),
+  "auto": estimator_mp.ShardingConfig("auto", devices=("4",), machine="v100"),
 }
 _STEPS = 2 if tiers.FAST else 5
 
@@ -37,7 +38,7 @@ def _cases():
 
 
 _CASES = [*_cases()]
-_EVERY = 37
+_EVERY = 30
 # In the fast tier: one with each mesh.
 _FEW = [*{case[2]: case for case in reversed(_CASES[::_EVERY])}.values()]
 _FOUND = [

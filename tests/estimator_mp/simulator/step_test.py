@@ -140,6 +140,12 @@ class ReplicasTest(parameterized.TestCase):
     self.assertLess(result.seconds, 11.0 + 0.2)
     self.assertGreater(result.seconds, 11.0 + 0.05)
 
+  def test_slices_of_nothing(self):
+    """All of a model is executed once; recomputing takes no time, either."""
+    work = StageWork(0.0, 0.0, update=1.0)
+    result = step_lib.simulate(_step(1, 4, work, recompute="always"))
+    self.assertAlmostEqual(result.seconds, 1.0)
+
   def test_virtual_devices_share_cores(self):
     cores = dataclasses.replace(_DEVICE, kind="CPU", cores=2)
     machine = Machine("test", cores, (_HOST,))
