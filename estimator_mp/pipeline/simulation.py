@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
-from estimator_mp.config.schedules import checks, orders
+from estimator_mp.config.schedules import orders
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.config.schedules.schedule import Phase
 
@@ -88,12 +88,12 @@ def simulate(
   starts: dict[schedule_lib.Cell, float] = {}
   ends: dict[schedule_lib.Cell, float] = {}
   free = [0.0] * schedule.num_devices
-  for cell in checks.running_order(schedule):
+  for cell, inputs in schedule.running_order:
     device = schedule.device_of(cell.stage)
     start = free[device]
     first = again.get(cell, 0.0) if again else 0.0
     early = first if is_early else 0.0
-    for needed in schedule.inputs_of(cell):
+    for needed in inputs:
       is_sent = sends and schedule.device_of(needed.stage) != device
       way = sends[min(needed.stage, cell.stage)] if is_sent else 0.0
       start = max(start, ends[needed] + way - early)

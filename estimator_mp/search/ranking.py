@@ -10,6 +10,7 @@ times that were found; so none that was left out is faster, by the simulator.
 """
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -163,13 +164,14 @@ def rank(
     every_step(work_of, batch_size, num_devices, machine, tables),
     key=lambda x: _bound(x[1]),
   )
+  make_schedule = functools.cache(orders.make_schedule)
   found: list[Priced] = []
   least: Priced | None = None
   too_large = 0
   for candidate, step in bounded:
     if len(found) >= _SHOWN and _bound(step) > found[_SHOWN - 1].step.seconds:
       break
-    priced = price(candidate, step)
+    priced = price(candidate, step, make_schedule)
     if priced.step.memory_bytes > limit:
       too_large += 1
       if least is None or priced.step.memory_bytes < least.step.memory_bytes:
@@ -220,15 +222,20 @@ def _different(found: Sequence[Priced]) -> Iterator[Priced]:
       return
 
 
-def price(candidate: Candidate, step: Step) -> Priced:
+def price(
+  candidate: Candidate,
+  step: Step,
+  make_schedule: Callable[..., Schedule] = orders.make_schedule,
+) -> Priced:
   """Returns a configuration with its simulated step.
 
   Args:
     candidate: The configuration.
     step: One of `every_step`.
+    make_schedule: Makes the schedule of a name, or has it.
   """
   x = step.schedule
-  schedule = orders.make_schedule(
+  schedule = make_schedule(
     x.name, x.num_devices, x.num_micro_batches, x.num_virtual_stages
   )
   whole = dataclasses.replace(step, schedule=schedule)

@@ -1,7 +1,5 @@
 """Checks: whether the rows of a schedule can be run, cell after cell."""
 
-from collections.abc import Iterator
-
 from estimator_mp.config.schedules.schedule import Cell, Schedule
 
 
@@ -24,7 +22,7 @@ def check(schedule: Schedule) -> None:
       f"{schedule.num_devices} devices; give each device one row"
     )
   _check_cells(schedule)
-  list(running_order(schedule))
+  list(schedule.running_order)
 
 
 def _check_cells(schedule: Schedule) -> None:
@@ -57,43 +55,3 @@ def _check_cells(schedule: Schedule) -> None:
         f"schedule {schedule.name!r} lacks the {cell} on device "
         f"{schedule.device_of(cell.stage)}"
       )
-
-
-def running_order(schedule: Schedule) -> Iterator[Cell]:
-  """Yields all cells, each after those that it waits for.
-
-  A cell waits for the cell before it on its device, and for those whose results
-  it reads.
-
-  Args:
-    schedule: A schedule with one row per device.
-
-  Raises:
-    ValueError: If some cells wait for each other.
-  """
-  done: set[Cell] = set()
-  heads = [0] * len(schedule.rows)
-  moved = True
-  while moved:
-    moved = False
-    for device, row in enumerate(schedule.rows):
-      while heads[device] < len(row) and done.issuperset(
-        schedule.inputs_of(row[heads[device]])
-      ):
-        yield row[heads[device]]
-        done.add(row[heads[device]])
-        heads[device] += 1
-        moved = True
-  waiting = {
-    row[head]: device
-    for device, (row, head) in enumerate(zip(schedule.rows, heads, strict=True))
-    if head < len(row)
-  }
-  for cell, device in waiting.items():
-    for needed in schedule.inputs_of(cell):
-      if needed not in done and needed not in waiting:
-        raise ValueError(
-          f"schedule {schedule.name!r} never ends: device {device} waits at "
-          f"the {cell} for the {needed}, which comes later on device "
-          f"{schedule.device_of(needed.stage)}"
-        )

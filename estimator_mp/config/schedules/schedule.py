@@ -24,6 +24,7 @@ A schedule is data: nothing here knows of TensorFlow.
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Iterator
 
 
@@ -38,6 +39,9 @@ class Phase(enum.IntEnum):
   FORWARD = 0
   BACKWARD = 1
   WEIGHT = 2
+
+  # As that of the integer, which is equal to it; cells are keys.
+  __hash__ = int.__hash__
 
 
 # The phases of a micro-batch if backward passes are not split.
@@ -150,16 +154,56 @@ class Schedule:
     Args:
       cell: A cell of the schedule.
     """
+    stage, micro_batch = cell.stage, cell.micro_batch
     if cell.phase is Phase.FORWARD:
-      if cell.stage == 0:
-        return ()
-      return (dataclasses.replace(cell, stage=cell.stage - 1),)
+      return (Cell(stage - 1, micro_batch, Phase.FORWARD),) if stage else ()
     if cell.phase is Phase.WEIGHT:
-      return (dataclasses.replace(cell, phase=Phase.BACKWARD),)
-    cells = [dataclasses.replace(cell, phase=Phase.FORWARD)]
-    if cell.stage + 1 < self.num_stages:
-      cells.append(dataclasses.replace(cell, stage=cell.stage + 1))
-    return tuple(cells)
+      return (Cell(stage, micro_batch, Phase.BACKWARD),)
+    forward = Cell(stage, micro_batch, Phase.FORWARD)
+    if stage + 1 == self.num_stages:
+      return (forward,)
+    return forward, Cell(stage + 1, micro_batch, Phase.BACKWARD)
+
+  @functools.cached_property
+  def running_order(self) -> tuple[tuple[Cell, tuple[Cell, ...]], ...]:
+    """All cells, each after those that it waits for, with what it reads.
+
+    A cell waits for the cell before it on its device, and for those whose
+    results it reads. There is one row per device.
+
+    Raises:
+      ValueError: If some cells wait for each other.
+    """
+    order: list[tuple[Cell, tuple[Cell, ...]]] = []
+    done: set[Cell] = set()
+    heads = [0] * len(self.rows)
+    moved = True
+    while moved:
+      moved = False
+      for device, row in enumerate(self.rows):
+        while heads[device] < len(row):
+          cell = row[heads[device]]
+          inputs = self.inputs_of(cell)
+          if not done.issuperset(inputs):
+            break
+          order.append((cell, inputs))
+          done.add(cell)
+          heads[device] += 1
+          moved = True
+    waiting = {
+      row[head]: device
+      for device, (row, head) in enumerate(zip(self.rows, heads, strict=True))
+      if head < len(row)
+    }
+    for cell, device in waiting.items():
+      for needed in self.inputs_of(cell):
+        if needed not in done and needed not in waiting:
+          raise ValueError(
+            f"schedule {self.name!r} never ends: device {device} waits at "
+            f"the {cell} for the {needed}, which comes later on device "
+            f"{self.device_of(needed.stage)}"
+          )
+    return tuple(order)
 
 
 # The cells of each device, in the order in which it runs them.

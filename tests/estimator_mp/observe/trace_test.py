@@ -8,7 +8,7 @@ from typing import Any
 import estimator_mp
 from estimator_mp import amounts
 from estimator_mp.config import placement
-from estimator_mp.config.schedules import checks, orders
+from estimator_mp.config.schedules import orders
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.observe import (
   chrome_trace,
@@ -186,7 +186,7 @@ def _record_pipeline(name, num_stages, num_micro_batches, virtual=1):
   cells: dict[str, schedule_lib.Cell] = {}
   latest: dict[int, tf.Tensor] = {}
   graph = tf.compat.v1.get_default_graph()
-  for cell in checks.running_order(schedule):
+  for cell, _ in schedule.running_order:
     device = schedule.device_of(cell.stage)
     inputs = [outputs[needed] for needed in schedule.inputs_of(cell)]
     before = len(graph.get_operations())
