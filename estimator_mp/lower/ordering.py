@@ -56,6 +56,8 @@ def take_tuples_apart(ops: Sequence[tf.Operation]) -> None:
           for index, read in enumerate(reader.inputs):
             if read is passed:
               graph_edits.replace_input(reader, index, given)
+          # TensorFlow has them wait for the op instead of what it waits for.
+          graph_edits.add_control_inputs(reader, op.control_inputs)
 
 
 def order_cells(

@@ -39,6 +39,29 @@ def clipped_each(features, labels, mode):
   return parts.spec(mode, loss, optimizer.apply_gradients(pairs, step))
 
 
+@registry.model("x")
+def passed_after_decay(features, labels, mode):
+  """Weights decay, and all gradients pass through one op, which waits for that.
+
+  What reads this op does not wait for the decay itself: TensorFlow leaves that
+  wait out.
+  """
+  loss = _mean_loss(features, labels)
+  variables = v1.trainable_variables()
+  gradients = tf.gradients(loss, variables)
+  with tf.control_dependencies(gradients):
+    decays = [x.assign(0.5 * x.read_value()) for x in variables]
+  with tf.control_dependencies(decays):
+    passed = tf.identity_n(gradients)
+    updates = [
+      x.assign_sub(0.3 * gradient)
+      for x, gradient in zip(variables, passed, strict=True)
+    ]
+  with tf.control_dependencies(updates):
+    train_op = v1.assign_add(v1.train.get_global_step(), 1)
+  return parts.spec(mode, loss, train_op)
+
+
 @registry.model("ids", tags="ordinary table")
 def clipped_embeddings(features, labels, mode):
   """The global norm counts the rows of a sparse gradient."""
