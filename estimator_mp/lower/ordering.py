@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from compat.private import graph_edits, graph_reads
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.config.schedules.schedule import Cell
+from estimator_mp.graph import traversal
 from estimator_mp.pipeline import cells
 from estimator_mp.planning import collective_order
 
@@ -43,9 +44,18 @@ def take_tuples_apart(ops: Sequence[tf.Operation]) -> None:
   Args:
     ops: The ops of a graph, each after those that it reads.
   """
+  operands: dict[tf.Operation, set[tf.Operation]] = {}
   for op in ops:
-    waits = [x for x in op.control_inputs if _TUPLE not in x.name]
-    if len(waits) < len(op.control_inputs):
+    for gate in op.control_inputs:
+      if _TUPLE in gate.name:
+        operands.setdefault(gate, set()).update(traversal.inputs(op))
+  for op in ops:
+    gates = [x for x in op.control_inputs if x in operands]
+    if gates:
+      # All wait for what a gate waits for besides operands.
+      waits = [x for x in op.control_inputs if x not in operands]
+      for gate in gates:
+        waits += [x for x in gate.control_inputs if x not in operands[gate]]
       graph_edits.set_control_inputs(op, waits)
   differentiated = {graph_reads.differentiated(op) for op in ops}
   for op in ops:

@@ -48,6 +48,17 @@ class TuplesTest(absltest.TestCase):
     self.assertIn("before", _names(update.op))
     self.assertNotIn("passed", _names(update.op))
 
+  def test_operands_of_a_tuple_wait_for_what_it_waits_for(self):
+    operands = [self._x * 2.0, self._y * 3.0]
+    before = self._x.assign(1.0, name="before")
+    with v1.name_scope("some"):
+      first, second = v1.tuple(operands, control_inputs=[before.op])
+    ordering.take_tuples_apart(self._ops())
+    names = [_names(x.op) for x in (first, second)]
+    self.assertContainsSubset({"before", "mul"}, names[0])
+    self.assertContainsSubset({"before", "mul_1"}, names[1])
+    self.assertNotIn("mul_1", names[0])
+
   def test_one_that_a_gradient_is_of_stays(self):
     @tf.custom_gradient
     def clipped(x):
