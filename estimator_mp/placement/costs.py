@@ -24,6 +24,8 @@ NOMINAL = Machine(
   Device("GPU", {"float32": 10e12}, 16e9, 500e9, 2e-6),
   (Link("host", 4096, 10e9, 10e-6),),
 )
+# The most numbers that a tensor of sizes has.
+_MOST_SIZES = 64
 # The attributes of an op's place, and of its shapes when it was made.
 _ANNOTATIONS = ("_class", "_output_shapes")
 # A gradient takes a product for the op's input and one for its weights.
@@ -189,7 +191,7 @@ def nominal_bytes(ops: Sequence[tf.Operation]) -> dict[str, int]:
 
 def _twins(ops: Sequence[tf.Operation]) -> dict[tf.Operation, tf.Operation]:
   """Returns ops of known shapes for a nominal batch, by those of a graph."""
-  computed = [op for op in ops if not _is_source(op)]
+  computed = [op for op in ops if not (_is_known(op) or _is_source(op))]
   try:
     graph = _with_nominal_batch(computed)
   except ValueError:
@@ -302,11 +304,11 @@ def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
   """Returns a graph of the same ops, by the same names, with known shapes.
 
   The tensors that the ops read from outside, such as features, have the nominal
-  batch in the place of each unknown dimension, and no op has a device. If there
-  is none, it is their own graph.
+  batch in the place of each unknown dimension, and no op has a device. Without
+  ops it is the default graph.
   """
   source = _graph_of(ops)
-  if all(map(_is_known, ops)):
+  if not ops:
     return source
   definition = tf.compat.v1.GraphDef()
   definition.versions.CopyFrom(source.graph_def_versions)
@@ -373,13 +375,17 @@ def _calls_function(op: tf.Operation) -> bool:
 def _with_constants(
   ops: Sequence[tf.Operation],
 ) -> set[tf.Operation]:
-  """Returns ops, and their ancestors of known shapes."""
+  """Returns ops, and the ancestors that make sizes of known ones."""
 
   def known(op: tf.Operation) -> list[tf.Operation]:
     return [
       x
       for x in traversal.inputs(op)
-      if all(tensor.shape.is_fully_defined() for tensor in x.outputs)
+      if all(
+        tensor.shape.is_fully_defined()
+        and tensor.shape.num_elements() <= _MOST_SIZES
+        for tensor in x.outputs
+      )
     ]
 
   return set(traversal.walk(ops, known))

@@ -94,7 +94,7 @@ class _Reading:
   def step(self) -> Step:
     """Returns the step."""
     schedule = self._schedule
-    work = [self._work(stage) for stage in range(schedule.num_stages)]
+    work = [self._work(*x) for x in enumerate(self._variable_bytes())]
     return Step(
       tuple(work),
       schedule,
@@ -151,8 +151,8 @@ class _Reading:
         passes[op] = self._plan.placement.ops.get(op.name, stage), phase
     return passes
 
-  def _work(self, stage: int) -> StageWork:
-    """Returns the work of a stage."""
+  def _work(self, stage: int, variable_bytes: tuple[int, int]) -> StageWork:
+    """Returns the work of a stage, whose weights and slots have some bytes."""
     count = self._schedule.num_micro_batches
     here = {op for op, (place, _) in self._passes.items() if place == stage}
     busy = collections.defaultdict[_Place, float](float)
@@ -164,15 +164,14 @@ class _Reading:
       most[phase] = max(most[phase], seconds)
     others = sum(busy.values()) - sum(most.values())
     model_bytes, sending = self._sent_over_model_axis(here)
-    weight, slots = self._variable_bytes(stage)
     return StageWork(
       most[Phase.FORWARD] / count + sending[Phase.FORWARD],
       most[Phase.BACKWARD] / count + sending[Phase.BACKWARD],
       most[Phase.WEIGHT] / count,
       most[None],
       self._sent_to_next(stage) / count,
-      weight_bytes=weight,
-      slot_bytes=slots,
+      weight_bytes=variable_bytes[0],
+      slot_bytes=variable_bytes[1],
       gradient_bytes=sum(
         x.num_bytes or 0
         for of_round in self._plan.gradient_sums
@@ -227,17 +226,22 @@ class _Reading:
       )
     return total / size, seconds
 
-  def _variable_bytes(self, stage: int) -> tuple[float, float]:
-    """Returns the bytes of the fullest device: weights, and slots."""
+  def _variable_bytes(self) -> list[tuple[int, int]]:
+    """Returns the bytes of each stage's fullest device: weights, and slots."""
     trained = {x.op.name for x in tf.compat.v1.trainable_variables()}
-    held: dict[str, list[int]] = {}
-    for op in self._ops:
-      device = devices_lib.full_device(op.device)
-      if op_types.is_variable(op) and self._stages.get(str(device)) == stage:
-        amounts = held.setdefault(str(device), [0, 0])
-        amounts[op.name not in trained] += shapes.variable_bytes(op)
-    weight, slots = max(held.values(), key=sum, default=[0, 0])
-    return weight, slots
+    held: dict[str, tuple[int, int]] = {}
+    for op in filter(op_types.is_variable, self._ops):
+      device = str(devices_lib.full_device(op.device))
+      weight, slots = held.get(device, (0, 0))
+      num_bytes = shapes.variable_bytes(op)
+      if op.name in trained:
+        held[device] = weight + num_bytes, slots
+      else:
+        held[device] = weight, slots + num_bytes
+    fullest = [(0, 0)] * self._schedule.num_stages
+    for device, stage in self._stages.items():
+      fullest[stage] = max(fullest[stage], held.get(device, (0, 0)), key=sum)
+    return fullest
 
 
 def seconds_of_ops(
