@@ -280,7 +280,10 @@ def _check(machine: Machine) -> None:
   for name in ("strided_bandwidth",):
     if (value := getattr(device, name)) is not None:
       positive[f"device.{name}"] = value
-  least = {"device.launch_seconds": device.launch_seconds}
+  least = {
+    "device.launch_seconds": device.launch_seconds,
+    "device.cores": device.cores,
+  }
   before = 1
   for i, link in enumerate(machine.links):
     positive[f"links[{i}].bandwidth"] = link.bandwidth

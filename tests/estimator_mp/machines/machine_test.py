@@ -110,6 +110,7 @@ class MachineTest(parameterized.TestCase):
     ("= 16e9", "= inf", "device.memory_bytes is inf; give a positive number"),
     ("= 5e-6", "= nan", "device.launch_seconds is nan; give a positive number"),
     ("= 5e-6", "= 5e-6\ncores = 0.5", "cores is 0.5, which is not of "),
+    ("= 5e-6", "= 5e-6\ncores = -1", "device.cores is -1; give a positive n"),
     ("= 5e-6", '= "5 us"', "launch_seconds is '5 us', which is not of type fl"),
     ("= 8", "= 8.0", "links[0].devices is 8.0, which is not of type int"),
     ("= 8", "= 64", "links[1].devices is 64, but a link joins more devices th"),
