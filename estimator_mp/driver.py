@@ -20,6 +20,7 @@ from estimator_mp.capture import (
   input_boundary,
   micro_batches,
   resources,
+  static_batch,
 )
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_options
@@ -143,17 +144,23 @@ class Driver:
     return contextlib.nullcontext()
 
   def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns model_fn's arguments, as they are.
+    """Returns model_fn's arguments, as they are but for `static_batch_size`.
 
     Args:
       arguments: The arguments with which the Estimator calls model_fn, by name.
+
+    Raises:
+      ValueError: If the batch cannot have that size.
     """
+    size, axes = self._config.static_batch_size, self._config.batch_axis
+    if size is not None and self._is_training and self._is_cut:
+      arguments = static_batch.with_size(arguments, size, axes)
     names = [x for x in ("features", "labels") if x in arguments]
     batch = {name: arguments[name] for name in names}
     find = micro_batches.whole_inputs
     if self._is_cut:
       find = micro_batches.inputs_with_examples
-    self._inputs = find(batch, self._config.batch_axis)
+    self._inputs = find(batch, axes)
     flat = tf.nest.flatten(batch, expand_composites=True)
     self._arguments = [x for x in flat if tf.is_tensor(x)]
     return dict(arguments)

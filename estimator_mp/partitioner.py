@@ -52,6 +52,7 @@ from estimator_mp.pipeline import (
 from estimator_mp.pipeline.batched_gradients import BatchedGradient
 from estimator_mp.placement import costs, half_sends
 from estimator_mp.planning import (
+  batch_advice,
   batch_layouts,
   batch_report,
   deferred_edges,
@@ -295,18 +296,25 @@ class Partitioner:
 
   def _read(self) -> None:
     """Reads the graph that the last pass has left."""
-    self.step = StepGraph(
+    self.step = self._step_of(self._options)
+    if self.has_slices:
+      self.batch = batch_layouts.over_slices(self.step, self._options)
+    else:
+      self.batch = batch_layouts.propagate(self.step, self._options, ())
+
+  def _step_of(
+    self, options: batch_layouts.Options, num_examples: int | None = None
+  ) -> StepGraph:
+    """Returns the graph of a step."""
+    return StepGraph(
       self._inputs,
       self._fetches,
       self._examples,
       self._given,
       self._provenance.of_gradients,
-      self._options.is_per_example,
+      options.is_per_example,
+      num_examples,
     )
-    if self.has_slices:
-      self.batch = batch_layouts.over_slices(self.step, self._options)
-    else:
-      self.batch = batch_layouts.propagate(self.step, self._options, ())
 
   def _place(self) -> None:
     """Decides the stages of ops."""
@@ -543,22 +551,33 @@ class Partitioner:
   def _report(self) -> batch_report.BatchReport:
     """Returns the report of how the batch is executed."""
     step = self.step
-    return finished_report.report_of(
-      finished_report.PlannedBatch(
-        step.ops,
-        traversal.ops_run_with(*step.of_examples),
-        [x.op for x in self._purpose.results],
-        step.depends,
-        step.of_inputs,
-        self._provenance.backward,
-        step.shapes,
-        self.batch,
-        self.reshards,
-        self._deferred.waits,
-        len(self.passes),
-        self._slices[-1].stop,
-      )
+    planned = finished_report.PlannedBatch(
+      step.ops,
+      traversal.ops_run_with(*step.of_examples),
+      [x.op for x in self._purpose.results],
+      step.depends,
+      step.of_inputs,
+      self._provenance.backward,
+      step.shapes,
+      self.batch,
+      self.reshards,
+      self._deferred.waits,
+      len(self.passes),
+      self._slices[-1].stop,
     )
+    report = finished_report.report_of(planned)
+    if not self._purpose.trains:
+      return report
+
+    def replan(
+      size: int | None, per_example: Collection[tf.Operation]
+    ) -> finished_report.PlannedBatch:
+      options = self._options.with_per_example(per_example)
+      told = self._step_of(options, size)
+      layouts = batch_layouts.over_slices(told, options)
+      return dataclasses.replace(planned, shapes=told.shapes, layouts=layouts)
+
+    return batch_advice.with_advice(report, planned, replan)
 
   def _stateful(self) -> list[tf.Operation]:
     """Returns ops whose results differ between two executions."""

@@ -67,6 +67,7 @@ class SymbolicShapes:
     inputs: Sequence[Input] = (),
     frames: Frames | None = None,
     is_per_example: Callable[[tf.Operation], bool] = lambda op: False,
+    num_examples: int | None = None,
   ):
     """Starts with the inputs.
 
@@ -76,6 +77,7 @@ class SymbolicShapes:
       frames: The loops that ops are in.
       is_per_example: Whether the user says that an op computes each example by
         itself.
+      num_examples: The number of examples, as if the graph knew it.
     """
     self._is_per_example = is_per_example
     self.origins: dict[str, Origin] = {}
@@ -93,9 +95,10 @@ class SymbolicShapes:
     # The sizes of elements of containers that enter a loop with none in them.
     self._elements: dict[str, tuple[Size, ...]] = {}
     self._pushed: dict[tf.Operation, tf.Tensor] = {}
-    known = [x.size for x in inputs if x.size is not None]
-    if known:
-      self.num_examples = known[0]
+    known = (x.size for x in inputs if x.size is not None)
+    size = next(known, num_examples)
+    if size is not None:
+      self.num_examples = size
     for x in inputs:
       if isinstance(x.value, tf.SparseTensor):
         self._enter_sparse(x.value)

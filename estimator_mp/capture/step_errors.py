@@ -1,14 +1,14 @@
-"""Errors of steps: inputs with different numbers of examples.
+"""Errors of steps: inputs with other numbers of examples.
 
-The checks are ops of the graph (`batch_size`). TensorFlow wraps their text into
-lines of its own; here it becomes the whole error.
+The checks are ops of the graph (`batch_size`, `static_batch`). TensorFlow wraps
+their text into lines of its own; here it becomes the whole error.
 """
 
 import weakref
 from collections.abc import Callable
 from typing import Any
 
-from estimator_mp.capture import batch_size
+from estimator_mp.capture import batch_size, static_batch
 
 import tensorflow as tf
 
@@ -21,7 +21,12 @@ def with_explained_steps(
   Args:
     spec: The spec that a model_fn would return.
   """
-  hook = _ExplainingHook(batch_size.message_of_check)
+  hook = _ExplainingHook(
+    lambda message: (
+      batch_size.message_of_check(message)
+      or static_batch.message_of_check(message)
+    )
+  )
   return spec._replace(
     training_hooks=(*spec.training_hooks, hook),
     evaluation_hooks=(*spec.evaluation_hooks, hook),

@@ -117,6 +117,10 @@ class ShardingOptions:
       0: pairs of a regular expression for names such as "features/x", and an
       axis, or None (null in JSON) for a tensor without examples:
       [["features/mask", null]].
+    static_batch_size: Number of examples of every batch that trains, if
+      input_fn leaves it open and model_fn has it as a number, as in a reshape
+      to [64, -1, 3]: features and labels have it before model_fn sees them, and
+      each step checks it. `drop_remainder=True` of a data set says it as well.
     per_example: Regular expressions for names of ops that have no rule but
       compute each example by itself, such as Python functions: they are
       executed in parts of the batch, in training, evaluation and prediction.
@@ -199,6 +203,7 @@ class ShardingOptions:
   )
 
   batch_axis: tuple[BatchAxis, ...] = BATCH(())
+  static_batch_size: int | None = BATCH(None, 1)
   per_example: tuple[str, ...] = BATCH(())
   fallback: str = BATCH("allow", choices=("allow", "error"))
   draws: str = BATCH("per_slice", choices=("per_slice", "whole"))

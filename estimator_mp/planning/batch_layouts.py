@@ -5,7 +5,7 @@ read their sums, and so are no part of slices.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from estimator_mp.graph import op_types, random_ops
 from estimator_mp.planning.step_graph import StepGraph
@@ -30,6 +30,12 @@ class Options:
   is_per_example: Callable[[tf.Operation], bool] = lambda op: False
   draws_per_slice: bool = False
   norms_per_slice: bool = False
+
+  def with_per_example(self, ops: Collection[tf.Operation]) -> "Options":
+    """Returns options with more ops that compute each example by itself."""
+    return dataclasses.replace(
+      self, is_per_example=lambda op: op in ops or self.is_per_example(op)
+    )
 
   def draws(self, op: tf.Operation) -> bool:
     """Whether slices draw random numbers of their own in place of an op."""

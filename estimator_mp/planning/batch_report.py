@@ -27,7 +27,7 @@ _SET_SIZES = (
   "set dimensions that are none of examples, as by x.set_shape([None, 8]), "
   "write -1 for the number of examples, or "
 )
-_IF_PER_EXAMPLE = "per_example=[{}] if it computes each example by itself"
+_IF_PER_EXAMPLE = "per_example=[{}] if {} each example by itself"
 
 
 class Why(enum.Enum):
@@ -50,6 +50,15 @@ class Why(enum.Enum):
     + _IF_PER_EXAMPLE
   )
   ACROSS = "its rule does not hold along examples; use " + _IF_PER_EXAMPLE
+
+  def words(self, names: Sequence[str]) -> str:
+    """Returns the text.
+
+    Args:
+      names: The names of ops for `per_example`.
+    """
+    computes = "it computes" if len(names) == 1 else "each of them computes"
+    return self.value.format(", ".join(map(_expression, names)), computes)
 
   @property
   def can_be_said(self) -> bool:
@@ -92,12 +101,12 @@ class ExecutedOnce:
   @property
   def expression(self) -> str:
     """The expression for `per_example`, as Python writes it."""
-    return repr(f"^{re.escape(self.name)}$")
+    return _expression(self.name)
 
   @property
   def reason(self) -> str:
     """Why it is no part of a slice, with the fix, in words."""
-    return self.why.value.format(self.expression)
+    return self.why.words([self.name])
 
   @property
   def help(self) -> str:
@@ -117,6 +126,10 @@ class ExecutedOnce:
 
   def __str__(self) -> str:
     return f"{self.name} ({self.type}) {self.where.value}: {self.help}"
+
+
+def _expression(name: str) -> str:
+  return repr(f"^{re.escape(name)}$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +165,10 @@ class BatchReport:
     num_slices: How many slices there are.
     num_examples: How many examples the batch has, if the graph knows.
     stopped_by: The op for which most of the work is executed once, if it is.
+    helpful_batch_size: A number of examples for which most of the work would be
+      executed in parts, if model_fn has it and input_fn leaves it open.
+    helpful_ops: Names of ops for which it would, if each of them computes each
+      example by itself.
   """
 
   count: int
@@ -164,6 +181,8 @@ class BatchReport:
   num_slices: int = 1
   num_examples: int | None = None
   stopped_by: ExecutedOnce | None = None
+  helpful_batch_size: int | None = None
+  helpful_ops: tuple[str, ...] = ()
 
   @property
   def share_in_parts(self) -> float:
@@ -186,7 +205,25 @@ class BatchReport:
       f"slices of the batch share {self.share_in_parts:.0%} of the "
       "floating-point operations; the rest is executed once on one device of "
       f"each stage, as {self.stopped_by.name} ({self.stopped_by.type}) is: "
-      f"{self.stopped_by.reason}"
+      f"{self._reason}"
+    )
+
+  @property
+  def _reason(self) -> str:
+    """Why most of the work is executed once, with what helps, in words."""
+    assert self.stopped_by is not None
+    names = self.helpful_ops or (self.stopped_by.name,)
+    reason = self.stopped_by.why.words(names)
+    if self.helpful_batch_size is None:
+      return reason
+    return f"{reason.partition(';')[0]}; use {self.size_that_helps}"
+
+  @property
+  def size_that_helps(self) -> str:
+    """The batch size that helps, in words."""
+    return (
+      f"static_batch_size={self.helpful_batch_size} if all batches have as "
+      "many examples"
     )
 
   def lines(self) -> list[str]:
@@ -268,6 +305,8 @@ def check(report: BatchReport, fallback: str) -> None:
   expressions = ", ".join(x.expression for x in once if x.why.can_be_said)
   fix = f"per_example=[{expressions}] {words}, or " if expressions else ""
   sizes = _SET_SIZES if any(x.why is Why.SIZES for x in once) else ""
+  if report.helpful_batch_size is not None:
+    sizes, fix = "", f"{report.size_that_helps}, or "
   raise ValueError(
     f'fallback="error", but {fact}; {sizes}use {fix}fallback="allow"'
   )

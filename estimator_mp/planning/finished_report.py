@@ -64,6 +64,36 @@ class PlannedBatch:
     return op in self.layouts.parts
 
   @functools.cached_property
+  def forward(self) -> list[tf.Operation]:
+    """The ops of the forward pass that depend on the batch."""
+    return [
+      op
+      for op in self.ops
+      if op in self.depends
+      and op not in self.inputs
+      and op not in self.backward
+      and not graph_reads.is_of_gradient(op)
+    ]
+
+  @functools.cached_property
+  def once(self) -> list[tf.Operation]:
+    """Those of them that are executed once."""
+    return [op for op in self.forward if not self.is_in_parts(op)]
+
+  @functools.cached_property
+  def flops(self) -> tuple[int, int]:
+    """Floating-point operations of the forward pass, and those in parts."""
+    return batch_report.flops(
+      self.forward, set(self.forward).difference(self.once)
+    )
+
+  @property
+  def is_stopped(self) -> bool:
+    """Whether most of the work is executed once."""
+    flops, in_parts = self.flops
+    return in_parts < batch_report.LEAST_SHARE * flops
+
+  @functools.cached_property
   def of_slices(self) -> frozenset[tf.Operation]:
     """The ops that are executed in parts, and that something waits for."""
     return frozenset(self.layouts.parts).difference(self.of_inputs)
@@ -94,20 +124,7 @@ def report_of(batch: PlannedBatch) -> BatchReport:
   Args:
     batch: Its plan.
   """
-  forward = [
-    op
-    for op in batch.ops
-    if op in batch.depends
-    and op not in batch.inputs
-    and op not in batch.backward
-    and not graph_reads.is_of_gradient(op)
-  ]
-  in_parts = {op for op in forward if batch.is_in_parts(op)}
-  once = [op for op in forward if op not in in_parts]
-  flops, flops_in_parts = batch_report.flops(forward, in_parts)
-  stopped_by = None
-  if flops_in_parts < batch_report.LEAST_SHARE * flops:
-    stopped_by = _stopped_by(batch, once)
+  stopped_by = stopping_op(batch) if batch.is_stopped else None
   examples = batch.shapes.num_examples
   graph = batch.ops[0].graph
   cuts = [
@@ -118,25 +135,26 @@ def report_of(batch: PlannedBatch) -> BatchReport:
   ]
   return BatchReport(
     batch.num_segments,
-    tuple(_once(batch, once)),
-    flops,
-    flops_in_parts,
+    tuple(_once(batch)),
+    *batch.flops,
     _moved((x for x in cuts if x.is_of_inputs), examples),
     _moved((x for x in cuts if not x.is_of_inputs), examples),
     _moved(_joined(batch), examples),
     batch.num_slices,
     examples if isinstance(examples, int) else None,
-    stopped_by,
+    None if stopped_by is None else _executed_once(stopped_by, batch),
   )
 
 
-def _stopped_by(
-  batch: PlannedBatch, once: Sequence[tf.Operation]
-) -> ExecutedOnce | None:
-  """Returns the op for which most of the work is executed once."""
+def stopping_op(batch: PlannedBatch) -> tf.Operation | None:
+  """Returns the op for which most of the work is executed once, if it is known.
+
+  Args:
+    batch: The plan of a batch that is stopped.
+  """
   could = {
     op
-    for op in once
+    for op in batch.once
     if op.type not in op_types.MEASURES
     and any(
       not is_whole(batch.layouts.layout(tensor))
@@ -144,16 +162,15 @@ def _stopped_by(
       for tensor in op.inputs
     )
   }
-  op = batch_report.stopping_op(once, could)
-  if op is None:
-    return None
+  return batch_report.stopping_op(batch.once, could)
+
+
+def _executed_once(op: tf.Operation, batch: PlannedBatch) -> ExecutedOnce:
   where = Where.BEFORE if op in batch.of_inputs else Where.AFTER
   return ExecutedOnce(op.name, op.type, why_once(op, batch), where)
 
 
-def _once(
-  batch: PlannedBatch, once: Sequence[tf.Operation]
-) -> Iterable[ExecutedOnce]:
+def _once(batch: PlannedBatch) -> Iterable[ExecutedOnce]:
   """Returns where slices wait, and ops executed once on activations."""
   waiting = [
     op
@@ -162,7 +179,7 @@ def _once(
     and op not in batch.of_inputs
     and batch.waits(op)
   ]
-  of_slices = [op for op in once if op not in batch.of_inputs]
+  of_slices = [op for op in batch.once if op not in batch.of_inputs]
   no_sums = [
     op
     for op in of_slices

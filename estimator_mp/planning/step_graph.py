@@ -49,6 +49,7 @@ class StepGraph:
     earlier: Collection[tf.Operation],
     gradients: Collection[tf.Operation],
     is_per_example: Callable[[tf.Operation], bool],
+    num_examples: int | None = None,
   ):
     """Reads the graph.
 
@@ -60,6 +61,7 @@ class StepGraph:
       gradients: Ops in the place of ops of gradients, such as inlined ones.
       is_per_example: Whether the user says that an op computes each example by
         itself.
+      num_examples: The number of examples, as if the graph knew it.
     """
     self.graph = fetches[0].graph
     self.inputs = inputs
@@ -69,7 +71,9 @@ class StepGraph:
     live = traversal.ops_run_with(*fetches)
     self.frames = Frames(every)
     self.ops = frames.in_order([op for op in every if op in live], self.frames)
-    self.shapes = SymbolicShapes(inputs, self.frames, is_per_example)
+    self.shapes = SymbolicShapes(
+      inputs, self.frames, is_per_example, num_examples
+    )
     self.shapes.add(self.ops)
     self.of_examples: list[tf.Tensor] = tf.nest.flatten(
       [x.value for x in inputs], expand_composites=True

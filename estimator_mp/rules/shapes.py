@@ -62,17 +62,24 @@ def _reshape(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """A dimension stays if one begins at the same place, and is not 1.
 
   So a part of the batch is one of [n, 4, d] and of [n*4, d]: its examples are
-  next to each other in both. Its size in the shape is the part's own.
+  next to each other in both. Its size in the shape is the part's own. What -1
+  stands for need not be known, if it is not the examples: [n, a, b] may be
+  [n, -1, 3].
   """
   before, after = shapes.shape(op.inputs[0]), _reshaped(op, shapes)
   if before is None or after is None:
     return None
   inputs: list[Label | None] = [None] * len(before)
   outputs: list[Label | None] = [None] * len(after)
+  known: list[Size] = []
+  for one in after:
+    if one is None:
+      break
+    known.append(one)
   starts = {
-    polynomials.product(after[:j]): j
-    for j in reversed(range(len(after)))
-    if after[j] != 1
+    polynomials.product(known[:j]): j
+    for j in reversed(range(len(known)))
+    if known[j] != 1
   }
   for i, size in enumerate(before):
     j = starts.pop(polynomials.product(before[:i]), None) if size != 1 else None
@@ -97,8 +104,8 @@ def dict_of(sizes: Sequence[Size | None]) -> dict[tuple[int, int], Size]:
   return {(0, i): x for i, x in enumerate(sizes) if x is not None}
 
 
-def _reshaped(op: tf.Operation, shapes: Shapes) -> list[Size] | None:
-  """Returns the sizes after a reshape, without -1."""
+def _reshaped(op: tf.Operation, shapes: Shapes) -> list[Size | None] | None:
+  """Returns the sizes after a reshape, without -1; None for one not known."""
   before, after = shapes.shape(op.inputs[0]), entries(shapes, op.inputs[1])
   if before is None or after is None:
     return None
@@ -113,10 +120,10 @@ def _reshaped(op: tf.Operation, shapes: Shapes) -> list[Size] | None:
     known = op.outputs[0].shape
     if size is None and known.rank is not None:
       size = known.as_list()[place]
-    if size is None:
+    if size is None and not (place and before[0] == after[0]):
       return None
-    after[place] = size
-  return after
+    return [*after[:place], size, *after[place + 1 :]]
+  return [*after]
 
 
 @TABLE.rule("ConjugateTranspose", "Transpose")

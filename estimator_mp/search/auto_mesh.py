@@ -55,7 +55,8 @@ class Model:
     """
     self._build = build
     self._batch_size = batch_size
-    self._nominal = batch_size / shapes.NOMINAL_BATCH
+    self._is_open = config.static_batch_size is None
+    self._nominal = batch_size / shapes.NOMINAL_BATCH if self._is_open else 1.0
     self._arguments = arguments
     # No cut is refused: the ranking leaves out what is too large.
     self._config = dataclasses.replace(
@@ -65,7 +66,6 @@ class Model:
     self._machine = machine
     self._ratios: Mapping[str, float] = {}
     self._cuts: dict[int, Cut | None] = {}
-    self._is_open = True
     try:
       self._graph, self._planned, self._plain = self._read(1)
     except (TypeError, ValueError):  # It needs the size of the batch.

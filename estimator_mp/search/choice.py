@@ -61,7 +61,8 @@ def choose(
     specs,
     config,
     machine_of(config),
-    batch_size_of(x.shape for x in flat if x.shape.rank),
+    config.static_batch_size
+    or batch_size_of(x.shape for x in flat if x.shape.rank),
   )
   chosen = found.best.chosen
   notices.show(f"mesh={AUTO!r} trains as {found.best.line()}")

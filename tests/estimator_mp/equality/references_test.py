@@ -4,11 +4,13 @@ Their variables are references, their loops `Enter` and `Exit` ops, and hooks
 fetch and feed what they find by name. The switch is for a whole process.
 """
 
+import ast
 import dataclasses
 import functools
 import itertools
 import logging
 import os
+import re
 import tempfile
 
 import estimator_mp
@@ -437,6 +439,10 @@ class FeedsTest(parameterized.TestCase):
 def strokes(features, labels, mode):
   """Records of strokes of any number: a reshape of rows of unknown size."""
   net = tf.reshape(features, [-1, tf.shape(features)[1], 3])
+  return _of_strokes(net, labels, mode)
+
+
+def _of_strokes(net, labels, mode):
   for i in range(2):
     net = tf.layers.conv1d(
       net, 8, 3, padding="same", kernel_initializer=_start(i), name=f"c{i}"
@@ -447,6 +453,25 @@ def strokes(features, labels, mode):
 def strokes_of_three(features, labels, mode):
   features.set_shape([None, None, 3])
   return strokes(features, labels, mode)
+
+
+def strokes_of_a_batch(features, labels, mode):
+  """The number of strokes is not known, but that of examples is theirs."""
+  net = tf.reshape(features, [tf.shape(features)[0], -1, 3])
+  return _of_strokes(net, labels, mode)
+
+
+def strokes_of_eight(features, labels, mode):
+  """The size of the batch is a number in model_fn."""
+  net = tf.reshape(features, [_BATCH, -1, 3])
+  return _of_strokes(net, labels, mode)
+
+
+def two_kinds_of_strokes(features, labels, mode):
+  """Two reshapes of unknown rows are added up."""
+  shape = [-1, tf.shape(features)[1], 3]
+  net = tf.reshape(features, shape) + tf.tanh(tf.reshape(-features, shape))
+  return _of_strokes(net, labels, mode)
 
 
 def _strokes_data():
@@ -480,22 +505,46 @@ class OnOneDeviceTest(parameterized.TestCase):
     said = [x for x in logs.output if "stage 0 has all of the model" in x]
     self.assertLen(said, int(is_said))
 
-  @tiers.slow
   @parameterized.parameters(
-    *itertools.product(
-      [(strokes, ["^Reshape$"]), (strokes_of_three, [])], _IN_SLICES
+    (strokes_of_three, "stage_4"), (strokes_of_a_batch, "data")
+  )
+  def test_known_sizes_are_in_parts(self, model_fn, kind):
+    run = _train(model_fn, kind, data=_strokes_data, fallback="error")
+    _assert_equal(self, run, _train(strokes, None, data=_strokes_data))
+
+  @parameterized.parameters(
+    *tiers.sample(
+      [
+        (strokes, "per_example", "stage_4"),
+        (two_kinds_of_strokes, "per_example", "stage_4"),
+        (strokes_of_eight, "static_batch_size", "data"),
+      ]
     )
   )
-  def test_each_fix_helps(self, fix, kind):
-    model_fn, per_example = fix
-    run = _train(
-      model_fn,
-      kind,
-      data=_strokes_data,
-      fallback="error",
-      per_example=per_example,
-    )
-    _assert_equal(self, run, _train(strokes, None, data=_strokes_data))
+  def test_what_the_warning_says_helps(self, model_fn, option, kind):
+    with self.assertLogs("tensorflow", logging.WARNING) as logs:
+      plain = _train(model_fn, kind, data=_strokes_data)
+    (line,) = (x for x in logs.output if "slices of the batch share" in x)
+    said = re.search(rf"\b{option}=(\[[^]]*\]|\d+)", line)
+    options = {option: ast.literal_eval(said[1])}
+    with self.assertLogs("tensorflow", logging.INFO) as logs:
+      run = _train(model_fn, kind, data=_strokes_data, **options)
+    self.assertNotIn("slices of the batch share", str(logs.output))
+    _assert_equal(self, run, plain)
+    _assert_equal(self, run, _train(model_fn, None, data=_strokes_data))
+
+  def test_a_batch_of_another_size_is_an_error_of_its_step(self):
+    def data():
+      batches = _strokes_data()
+      return batches.take(1).concatenate(
+        batches.map(lambda features, labels: (features[:6], labels[:6]))
+      )
+
+    with self.assertRaisesRegex(
+      tf.errors.InvalidArgumentError,
+      r"^static_batch_size=8, but (features|labels) has 6 example\(s\); let ",
+    ):
+      _train(strokes_of_three, "data", data=data, static_batch_size=8)
 
 
 class OfTpuTest(parameterized.TestCase):

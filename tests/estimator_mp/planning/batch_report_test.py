@@ -1,5 +1,6 @@
 """What a plan says of the batch, as data."""
 
+import dataclasses
 import json
 from unittest import mock
 
@@ -103,6 +104,8 @@ class SegmentsTest(absltest.TestCase):
         "num_slices": 1,
         "num_examples": 8,
         "stopped_by": None,
+        "helpful_batch_size": None,
+        "helpful_ops": [],
       },
     )
     values = json.loads(json.dumps(_STOPPED.to_dict()))
@@ -124,6 +127,20 @@ class SegmentsTest(absltest.TestCase):
       r"x.set_shape.* write -1 .* per_example=\['\^Reshape\$'\]",
     )
     self.assertEqual(BatchReport(3, (_PYTHON,)).warning(), "")
+
+  def test_a_warning_names_what_was_tried(self):
+    found = dataclasses.replace(_STOPPED, helpful_ops=("Reshape", "Reshape_1"))
+    self.assertEndsWith(
+      found.warning(),
+      "per_example=['^Reshape$', '^Reshape_1$'] if each of them computes each "
+      "example by itself",
+    )
+    found = dataclasses.replace(_STOPPED, helpful_batch_size=8)
+    self.assertEndsWith(
+      found.warning(),
+      "for any number of examples; use static_batch_size=8 if all batches have "
+      "as many examples",
+    )
 
 
 class CheckTest(parameterized.TestCase):
@@ -169,6 +186,11 @@ class CheckTest(parameterized.TestCase):
       "most_of_the_work",
       _STOPPED,
       r"'Reshape' \(Reshape\) .* before slices begin; set dimensions .*\^Resha",
+    ),
+    (
+      "a_batch_size",
+      dataclasses.replace(_STOPPED, helpful_batch_size=8),
+      "'Reshape' .* begin; use static_batch_size=8 if .*, or fallback=",
     ),
   )
   def test_errors(self, found, message):
