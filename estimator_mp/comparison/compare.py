@@ -98,9 +98,9 @@ def compare(
       if checkpoint is None
       else _find_checkpoint(checkpoint)
     )
-    plain_run = _started(plain, begin)
+    plain_run = _started(plain, begin, "rounding", "draws")
     with contextlib.closing(plain_run), contextlib.ExitStack() as stack:
-      sharded_run = _started(sharded, begin)
+      sharded_run = _started(sharded, begin, "draws")
       stack.callback(sharded_run.close)
       pairs = []
       for number, values in enumerate(batches.values, start=1):
@@ -109,7 +109,7 @@ def compare(
         if restart_each_step and number > 1:
           stack.close()
           path = plain_run.save(os.path.join(folder, f"step_{number}"))
-          sharded_run = _started(sharded, path)
+          sharded_run = _started(sharded, path, "draws")
           stack.callback(sharded_run.close)
         pairs.append((plain_run.step(values), sharded_run.step(values)))
   if not pairs:
@@ -117,16 +117,20 @@ def compare(
       "a training hook of the model stopped before the first step, so nothing "
       "was compared; leave it out"
     )
-  return comparison.judge(pairs, plain_run.graph, config, tolerance, checkpoint)
+  return comparison.judge(
+    pairs, plain_run.graph, config, tolerance, checkpoint, restart_each_step
+  )
 
 
 def _started(
-  build: Callable[[], training_graph.TrainingGraph], checkpoint: str
+  build: Callable[[], training_graph.TrainingGraph],
+  checkpoint: str,
+  *others: str,
 ) -> training_graph.TrainingRun:
-  """Returns a run of a new graph, from a checkpoint."""
+  """Returns a run of a new graph, from a checkpoint, with fields of steps."""
   graph = build()
   try:
-    return graph.start(checkpoint)
+    return graph.start(checkpoint, others)
   except (
     tf.errors.DataLossError,
     tf.errors.InvalidArgumentError,

@@ -4,10 +4,14 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from estimator_mp import amounts
-from estimator_mp.comparison import differences, parting, training_graph
+from estimator_mp.comparison import (
+  differences,
+  draws,
+  parting,
+  training_graph,
+)
 from estimator_mp.comparison.differences import ComparedStep
 from estimator_mp.config import sharding_config as sharding_config_lib
-from estimator_mp.graph import traversal
 
 import numpy as np
 
@@ -25,9 +29,9 @@ class Comparison:
     start: The start of both models: a checkpoint, or "initial values".
     steps: One entry for each step, at least one.
     tolerance: The largest difference that counts as equal.
-    only_rounding: Trainable variables whose gradient is zero up to rounding,
-      with their slots. An optimizer may make steps of any size of that, so they
-      are not among the variables of the steps.
+    only_rounding: Trainable variables whose gradient is zero up to rounding of
+      the terms that it sums, with their slots. An optimizer may make steps of
+      any size of that, so they are not among the variables of the steps.
     reason: Why the models probably part, in a line; "" if they are equal.
   """
 
@@ -136,6 +140,7 @@ def judge(
   config: sharding_config_lib.ShardingConfig,
   tolerance: float,
   checkpoint: str | None,
+  restart_each_step: bool,
 ) -> Comparison:
   """Returns the comparison of steps, plain and sharded.
 
@@ -145,6 +150,7 @@ def judge(
     config: How the other one was sharded.
     tolerance: As for `compare`.
     checkpoint: As for `compare`.
+    restart_each_step: As for `compare`.
   """
   kinds = _kinds(plain_graph)
   noise = _only_rounding(pairs, kinds)
@@ -163,14 +169,16 @@ def judge(
   parted = comparison.parted
   if parted is None:
     return comparison
-  spec = plain_graph.spec
   step = parting.PartedStep(
     pairs[parted.number - 1][0],
     parted,
-    steps[parted.number - 2] if parted.number > 1 else None,
+    None
+    if restart_each_step or parted.number == 1
+    else steps[parted.number - 2],
     tolerance,
     config,
-    traversal.ops_run_with(spec.train_op, spec.loss),
+    noise,
+    draws.other_draws(plain_graph.ops, *(step.draws for step in pairs[0])),
   )
   return dataclasses.replace(comparison, reason=parting.reason(step))
 
@@ -204,12 +212,17 @@ def _only_rounding(
     )
     for name in pairs[0][0].gradients
   }
-  limit = _ROUNDING * max(largest.values(), default=0.0)
+  least = _ROUNDING * max(largest.values(), default=0.0)
+  limits = {
+    name: max(least, *(plain.rounding.get(name, 0.0) for plain, _ in pairs))
+    for name in largest
+  }
+  only_rounding = {x for x, size in largest.items() if 0 < size <= limits[x]}
   return tuple(
     name
     for name, kind in kinds.items()
     if kind == "trainable" or kind.startswith("slot ")
-    if 0 < largest.get(_variable_of(name, kind), np.inf) <= limit
+    if _variable_of(name, kind) in only_rounding
   )
 
 
@@ -226,7 +239,9 @@ def _compared(
 ) -> ComparedStep:
   """Returns the differences of a step."""
   gradients = {
-    name: "gradient" for name in {**plain.gradients, **sharded.gradients}
+    name: "gradient"
+    for name in {**plain.gradients, **sharded.gradients}
+    if name not in noise
   }
   variables = {
     name: kinds.get(name, name)

@@ -1,13 +1,10 @@
 """Parting: the likely reason why a sharded model differs from the plain one."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from estimator_mp.comparison import differences, training_graph
 from estimator_mp.config import sharding_config as sharding_config_lib
-from estimator_mp.graph import random_ops
-
-import tensorflow as tf
 
 _MOST_NAMES = 3
 # The largest difference of sums in another order, in float32; and the largest
@@ -23,10 +20,12 @@ class PartedStep:
   Attributes:
     plain: The results of the plain model's step.
     compared: The differences of the other model's step.
-    before: Those of the step before; None if it is the first.
+    before: Those of the step before; None if there is none from which it goes
+      on, as where each step starts from the plain model's variables.
     tolerance: The largest number that counts as no difference.
     config: How the one model is sharded.
-    ops: The ops that a step of the other one runs.
+    noise: Variables whose gradients are zero up to rounding, with their slots.
+    draws: The names of random ops that drew other numbers in the first step.
   """
 
   plain: training_graph.Step
@@ -34,7 +33,8 @@ class PartedStep:
   before: differences.ComparedStep | None
   tolerance: float
   config: sharding_config_lib.ShardingConfig
-  ops: Collection[tf.Operation]
+  noise: Sequence[str]
+  draws: Sequence[str]
 
   @property
   def count(self) -> int:
@@ -56,6 +56,17 @@ def reason(step: PartedStep) -> str:
   return next(reasons, "no reason is known; please report it with the model_fn")
 
 
+def _later(step: PartedStep) -> str:
+  """A step after one that is equal: both may be right."""
+  if step.before is None:
+    return ""
+  return (
+    "all steps before are equal, so training may have amplified the difference "
+    f"of {step.before.largest():.1e} that they ended with; restart_each_step "
+    "tells whether each step is equal by itself"
+  )
+
+
 def _rounding(step: PartedStep) -> str:
   """Returns a reason if differences are those of rounding."""
   compared, variables = step.compared, step.compared.variables
@@ -68,6 +79,13 @@ def _rounding(step: PartedStep) -> str:
     and bool(wrong)
     and not any(f"{name}/".startswith(trained) for name in wrong)
   )
+  if only_state_differs and step.noise and step.before is not None:
+    return (
+      f"the gradients of {_names(step.noise)} are zero up to rounding, of "
+      "which the optimizer makes steps of full size, and what only their "
+      "values change, such as moving averages, differs as well; compare with "
+      "restart_each_step"
+    )
   rounding = _ROUNDING
   if step.before is not None:
     rounding = max(rounding, _GROWTH * max(step.before.variables.values()))
@@ -117,18 +135,12 @@ def _transfers(step: PartedStep) -> str:
 
 
 def _random(step: PartedStep) -> str:
-  """Random ops without a seed: other numbers in each session."""
-  names = [
-    op.name
-    for op in step.ops
-    if random_ops.may_differ(op.node_def)
-    and not random_ops.has_seed(op.node_def)
-  ]
-  if not names:
+  """Random ops that drew other numbers in the first step."""
+  if not step.draws:
     return ""
   return (
-    f"random ops ({_names(names)}) draw other numbers, as they have no seed "
-    "of their own; give them one"
+    f"random ops ({_names(step.draws)}) drew other numbers in the first step, "
+    "as those without a seed do; give them one, or compare without them"
   )
 
 
@@ -139,6 +151,7 @@ _RULES: Sequence[Callable[[PartedStep], str]] = (
   _batch_norm,
   _transfers,
   _random,
+  _later,
 )
 
 

@@ -10,10 +10,12 @@ import functools
 import inspect
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from compat.private import gradient_requests
-from estimator_mp.comparison import whole_variables
+from estimator_mp.comparison import cancelling, draws, whole_variables
+from estimator_mp.graph import traversal
 
 import numpy as np
 import tensorflow as tf
@@ -222,6 +224,28 @@ class TrainingGraph:
     }
     return [self.spec.loss, gradients, self.spec.train_op]
 
+  @property
+  def ops(self) -> set[tf.Operation]:
+    """The ops that a step runs."""
+    return traversal.ops_run_with(self.spec.train_op, self.spec.loss)
+
+  @functools.cached_property
+  def rounding(self) -> dict[str, tf.Tensor]:
+    """The rounding of gradients that are sums, by the variables' names."""
+    with self.graph.as_default():
+      found = {
+        name: cancelling.rounding(gradient)
+        for name, gradient in self.gradients.items()
+        if isinstance(gradient, tf.Tensor)
+      }
+    return {name: x for name, x in found.items() if x is not None}
+
+  @functools.cached_property
+  def draws(self) -> dict[str, tf.Tensor]:
+    """The checksums of what random ops of a step draw, by the ops' names."""
+    with self.graph.as_default():
+      return draws.checksums(self.ops)
+
   def feed(self, values: Iterable[np.ndarray]) -> dict[tf.Tensor, np.ndarray]:
     """Returns the feed of a step.
 
@@ -241,19 +265,21 @@ class TrainingGraph:
       with session:
         return str(self.saver.save(session, path, write_meta_graph=False))
 
-  def start(self, checkpoint: str) -> "TrainingRun":
+  def start(self, checkpoint: str, others: Sequence[str] = ()) -> "TrainingRun":
     """Starts to train from a checkpoint, with the hooks of the spec.
 
     Args:
       checkpoint: The path of the checkpoint, with all variables.
+      others: The names of other fields of `Step` that each step is to have.
     """
     spec = self.spec
+    fetched = {name: getattr(self, name) for name in others}
     with self.graph.as_default():
       session = v1.train.MonitoredSession(
         self._creator(checkpoint),
         [*spec.training_chief_hooks, *spec.training_hooks],
       )
-    return TrainingRun(self, session)
+    return TrainingRun(self, session, fetched)
 
   def _creator(
     self, checkpoint: str | None
@@ -278,25 +304,33 @@ class Step:
     loss: The loss.
     gradients: The gradients of variables, dense, by the variables' names.
     variables: All variables after the step, by their names.
+    rounding: As `TrainingGraph.rounding`, if it was asked for.
+    draws: As `TrainingGraph.draws`, if it was asked for.
   """
 
   loss: float
   gradients: Mapping[str, np.ndarray]
   variables: Mapping[str, np.ndarray]
+  rounding: Mapping[str, float] = dataclasses.field(default_factory=dict)
+  draws: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
   @classmethod
   def of(
-    cls, fetched: Sequence[Any], variables: Mapping[str, np.ndarray]
+    cls,
+    fetched: Sequence[Any],
+    variables: Mapping[str, np.ndarray],
+    others: Mapping[str, Any] = MappingProxyType({}),
   ) -> "Step":
     """Returns the results in the values of fetches.
 
     Args:
       fetched: The values of `TrainingGraph.fetches`.
       variables: All variables after the step, by their names.
+      others: The other fields by name, if they were asked for.
     """
     loss, gradients, _ = fetched
     dense = {name: _dense(x, variables[name]) for name, x in gradients.items()}
-    return cls(float(loss), dense, variables)
+    return cls(float(loss), dense, variables, **others)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -306,10 +340,12 @@ class TrainingRun:
   Attributes:
     graph: The graph.
     session: Its session.
+    others: Other fields of `Step` by name, as the graph has them.
   """
 
   graph: TrainingGraph
   session: tf.compat.v1.train.MonitoredSession
+  others: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def step(self, values: Sequence[np.ndarray]) -> Step:
     """Trains on a batch.
@@ -317,11 +353,13 @@ class TrainingRun:
     Args:
       values: One of `Batches.values`.
     """
-    fetched = self.session.run(self.graph.fetches(), self.graph.feed(values))
+    fetched, others = self.session.run(
+      [self.graph.fetches(), dict(self.others)], self.graph.feed(values)
+    )
     reads = self.graph.reads
     parts = self._run_without_hooks(lambda session: session.run(reads))
     variables = whole_variables.joined(self.graph.variables, parts)
-    return Step.of(fetched, variables)
+    return Step.of(fetched, variables, others)
 
   def save(self, path: str) -> str:
     """Saves all variables; returns the checkpoint.

@@ -72,6 +72,18 @@ def _dead(features, labels, mode):
   return parts.spec(mode, loss, v1.train.AdamOptimizer(0.1, epsilon=1e-12))
 
 
+def _convolved(features, labels, mode):
+  """Biases before batch normalizations: their gradients cancel out."""
+  net = tf.reshape(features["x"], [-1, _X.shape[1], 1, 1])
+  for i in range(2):
+    net = v1.layers.conv2d(net, 8, (3, 1), padding="same", name=f"conv_{i}")
+    net = v1.layers.batch_normalization(net, training=True, name=f"norm_{i}")
+    net = tf.nn.relu(net)
+  loss = parts.mean_loss(labels, _dense(tf.reduce_mean(net, [1, 2]), 1, "last"))
+  with tf.control_dependencies(v1.get_collection("update_ops")):
+    return parts.spec(mode, loss, v1.train.AdamOptimizer(0.01))
+
+
 class _Counter(tf.estimator.SessionRunHook):
   """Halves a rate after each step, as a hook that anneals it would."""
 
@@ -290,6 +302,22 @@ class EqualTest(parameterized.TestCase):
     self.assertNotIn("bias", compared.steps[0].variables)
     self.assertIn("not compared, as their gradients are zero", compared.text())
 
+  def test_a_sum_that_cancels_out_is_left_out(self):
+    for restart in (False, True):
+      compared = estimator_mp.compare(
+        *(_convolved, _input_fn, _TWO, 3),
+        tolerance=1e-4,
+        restart_each_step=restart,
+      )
+      self.assertContainsSubset(
+        ("conv_0/bias", "conv_1/bias/Adam"), compared.only_rounding
+      )
+      self.assertEqual(compared.steps[0].largest() <= 1e-4, True)
+      if restart:
+        self.assertTrue(compared.ok, compared.text())
+      else:  # What the biases' own values change.
+        self.assertRegex(compared.reason, "restart_each_step|nearly zero")
+
   def test_from_a_checkpoint(self):
     folder = self.create_tempdir().full_path
     params = {"units": 16, "rate": 0.01}
@@ -351,6 +379,27 @@ class PartingTest(parameterized.TestCase):
   def test_slices_are_no_reason(self, model_fn):
     compared = estimator_mp.compare(model_fn, _input_fn, _FOUR, 2)
     self.assertTrue(compared.ok, compared.text())
+
+  def test_draws_are_a_reason_where_they_differ(self):
+    def model_fn(features, labels, mode, params):
+      net = tf.nn.dropout(_dense(features["x"], 16, "first"), 0.5)
+      if params["has_no_seed"]:
+        noise = tf.raw_ops.RandomUniform(shape=tf.shape(net), dtype=tf.float32)
+        net += tf.identity(noise, "noise")
+      net = _dense(net, 16, "second")
+      loss = parts.mean_loss(labels, _dense(net, 1, "last", None))
+      return parts.spec(mode, loss)
+
+    def compared(config, has_no_seed):
+      return estimator_mp.compare(
+        *(model_fn, _input_fn, config, 1), params={"has_no_seed": has_no_seed}
+      )
+
+    self.assertRegex(
+      compared(_TWO, True).reason, r"^random ops \(RandomUniform\) drew other"
+    )
+    split = estimator_mp.ShardingConfig("model:2", split=[("first", 1)])
+    self.assertEqual(compared(split, False).reason, "")
 
   def test_rounding_that_grows(self):
     """A rate at which training diverges, and steps that begin anew."""
