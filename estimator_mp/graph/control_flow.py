@@ -5,7 +5,8 @@ taken are dead, and so is whatever waits for one of them, up to the `Merge` that
 ends the branches. So nothing outside may wait for an op in a branch.
 """
 
-from collections.abc import Callable, Sequence
+import collections
+from collections.abc import Callable, Collection, Sequence
 
 from estimator_mp.graph import op_types, traversal
 
@@ -26,7 +27,7 @@ def ops_in_branches(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
   switches = {op for op in ops if op.type in op_types.SWITCHES}
   if not switches:
     return set()
-  depths = _stable_depths(ops, _depth)
+  depths = _stable_depths(ops, switches, _depth)
   return {op for op, depth in depths.items() if depth > (op in switches)}
 
 
@@ -52,9 +53,10 @@ def ops_in_loops(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
   Args:
     ops: The ops of a graph, in the order in which they were made.
   """
-  if not any(op.type in op_types.ENTERS for op in ops):
+  enters = {op for op in ops if op.type in op_types.ENTERS}
+  if not enters:
     return set()
-  depths = _stable_depths(ops, _loop_depth)
+  depths = _stable_depths(ops, enters, _loop_depth)
   return {op for op in ops if depths[op] or op.type in op_types.EXITS}
 
 
@@ -77,17 +79,29 @@ def _inputs_from_before(op: tf.Operation) -> list[tf.Operation]:
 
 def _stable_depths(
   ops: Sequence[tf.Operation],
+  starts: Collection[tf.Operation],
   depth_of: Callable[[tf.Operation, _Depths], int],
 ) -> _Depths:
-  """Returns the depths of ops, each by those of its sources."""
+  """Returns the depths of ops, each by those of its sources.
+
+  Args:
+    ops: The ops.
+    starts: Those that are deeper than what they read; all others follow.
+    depth_of: Returns the depth of an op by those of others.
+  """
   depths = dict.fromkeys(ops, 0)
-
-  def visit(op: tf.Operation) -> bool:
-    before = depths[op]
-    depths[op] = depth_of(op, depths)
-    return depths[op] != before
-
-  # A `Switch` is made after the op in the branch, and the gradient of a loop
-  # adds ops that the loop itself reads.
-  traversal.repeat_until_stable(visit, ops)
+  waiting = collections.defaultdict(list)
+  for op in ops:
+    for before in op.control_inputs:
+      waiting[before].append(op)
+  # No order of ops is right: a `Switch` is made after the op in the branch, and
+  # the gradient of a loop adds ops that the loop itself reads.
+  todo = collections.deque(op for op in ops if op in starts)
+  while todo:
+    op = todo.popleft()
+    depth = depth_of(op, depths)
+    if depth != depths[op]:
+      depths[op] = depth
+      readers = (x for x in traversal.consumers(op) if x in depths)
+      todo.extend([*readers, *waiting.get(op, ())])
   return depths

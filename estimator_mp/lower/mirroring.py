@@ -163,10 +163,9 @@ class MirrorHook(tf.estimator.SessionRunHook):
     following: dict[tf.Operation, Sequence[tf.Operation]] = {}
     with placed_ops.apart_from_caller("mirror"):
       for write in writes:
-        copies = self._repeated.get(write.op)
         if write.way is Way.FIRST:
-          self._write_first(write, copies)
           continue
+        copies = self._repeated.get(write.op)
         if copies is None:
           after = _ends(write.op)
           copies = [
@@ -179,6 +178,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
         for other in waiting[write.op]:
           graph_edits.add_control_inputs(other, copies)
         following[write.op] = copies
+      self._write_first([x for x in writes if x.way is Way.FIRST])
       each_step = dict.fromkeys(
         variable
         for write in writes
@@ -199,18 +199,27 @@ class MirrorHook(tf.estimator.SessionRunHook):
         waiting[before].append(op)
     return waiting
 
-  def _write_first(
-    self, write: mirrors.Write, repeated: Sequence[tf.Operation] | None
-  ) -> None:
-    """Lets a write wait for its mirrors."""
-    first = repeated or [
-      _copy_for_mirror(write.op, mirror)
-      for variable in write.variables
-      for mirror in self._mirrored[variable]
-    ]
-    graph_edits.add_control_inputs(write.op, first)
-    if write.op not in self._step:
-      self._alone.update(first)
+  def _write_first(self, writes: Sequence[mirrors.Write]) -> None:
+    """Lets writes wait for their mirrors."""
+    definitions = Definitions(self._graph)
+    copies = {
+      write.op: [
+        _define_copy(definitions, write.op, mirror)
+        for variable in write.variables
+        for mirror in self._mirrored[variable]
+      ]
+      for write in writes
+      if not self._repeated.get(write.op)
+    }
+    # At once: each import takes longer the larger the graph is.
+    made = definitions.import_into_graph() if copies else {}
+    for write in writes:
+      first = self._repeated.get(write.op) or [
+        made[name] for name in copies[write.op]
+      ]
+      graph_edits.add_control_inputs(write.op, first)
+      if write.op not in self._step:
+        self._alone.update(first)
 
   def _copy_in_each_step(self, variable: tf.Operation) -> None:
     """Lets all that a step does with mirrors wait for copies.
@@ -237,10 +246,11 @@ class MirrorHook(tf.estimator.SessionRunHook):
     return write in self._step or is_update
 
 
-def _copy_for_mirror(op: tf.Operation, mirror: tf.Tensor) -> tf.Operation:
-  """Returns a copy of an op that writes a mirror in place of its variable."""
+def _define_copy(
+  definitions: Definitions, op: tf.Operation, mirror: tf.Tensor
+) -> str:
+  """Returns the name of a copy that writes a mirror in place of a variable."""
   (state,) = variables_lib.written_states(op)
-  definitions = Definitions(op.graph)
   with definitions.on(mirror.device):
     copy = definitions.copy(
       op,
@@ -248,7 +258,7 @@ def _copy_for_mirror(op: tf.Operation, mirror: tf.Tensor) -> tf.Operation:
       [mirror.name if x is state else x.name for x in op.inputs],
       [x.name for x in op.control_inputs],
     )
-  return definitions.import_into_graph()[op_name(copy)]
+  return op_name(copy)
 
 
 def _ends(write: tf.Operation) -> list[tf.Operation]:

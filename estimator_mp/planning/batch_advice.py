@@ -32,9 +32,9 @@ def with_advice(
     batch: Its plan.
     replan: Plans it again.
   """
-  first = finished_report.stopping_op(batch)
-  if report.stopped_by is None or first is None:
+  if report.stopped_by is None:
     return report
+  first = batch.ops[0].graph.get_operation_by_name(report.stopped_by.name)
   return dataclasses.replace(
     report,
     helpful_batch_size=_batch_size(first, batch, replan),
