@@ -59,8 +59,6 @@ REPLACEMENTS = {
   "estimator": "tf.estimator",
   "estimator.DNNClassifierWithLayerAnnotations": "tf.estimator.DNNClassifier",
   "estimator.DNNRegressorWithLayerAnnotations": "tf.estimator.DNNRegressor",
-  "estimator.RNNClassifier": "tf.estimator.experimental.RNNClassifier",
-  "estimator.RNNEstimator": "tf.estimator.experimental.RNNEstimator",
   "estimator.TowerOptimizer": (
     "estimator_mp's data axis, or MirroredStrategy in RunConfig"
   ),
@@ -107,7 +105,7 @@ REPLACEMENTS = {
   "learn.DNNLinearCombinedEstimator": "tf.estimator.DNNLinearCombinedEstimator",
   "learn.DNNLinearCombinedRegressor": "tf.estimator.DNNLinearCombinedRegressor",
   "learn.DNNRegressor": "tf.estimator.DNNRegressor",
-  "learn.DynamicRnnEstimator": "tf.estimator.experimental.RNNEstimator",
+  "learn.DynamicRnnEstimator": "tf.contrib.estimator.RNNEstimator",
   "learn.Head": "tf.contrib.estimator",
   "learn.KMeansClustering": "tf.compat.v1.estimator.experimental.KMeans",
   "learn.LinearClassifier": "tf.estimator.LinearClassifier",

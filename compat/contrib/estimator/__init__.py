@@ -2,9 +2,8 @@
 
 Estimators and heads are those of TensorFlow 1, as they were in tf.contrib.
 Refused are `replicate_model_fn` and `TowerOptimizer` (estimator_mp's data axis,
-or a tf.distribute.MirroredStrategy), boosted trees, which the wheel has lost,
-and RNNClassifier and RNNEstimator, whose variables tf.estimator.experimental
-has under other names.
+or a tf.distribute.MirroredStrategy), and boosted trees, which the wheel has
+lost.
 """
 
 from compat.contrib import absent
@@ -23,6 +22,7 @@ from compat.contrib.estimator.heads import (
 )
 from compat.contrib.estimator.multi_head import multi_head
 from compat.contrib.estimator.multi_label import multi_label_head
+from compat.contrib.estimator.rnn import RNNClassifier, RNNEstimator
 from compat.private import wheel_names
 
 import tensorflow as tf
@@ -64,6 +64,8 @@ __all__ = [
   "DNNLinearCombinedEstimator",
   "InMemoryEvaluatorHook",
   "LinearEstimator",
+  "RNNClassifier",
+  "RNNEstimator",
   "SavedModelEstimator",
   "add_metrics",
   "binary_classification_head",

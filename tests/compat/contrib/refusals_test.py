@@ -9,6 +9,7 @@ from absl.testing import absltest, parameterized  # noqa: E402
 from tensorflow.contrib import (  # noqa: E402
   cudnn_rnn,
   distribute,
+  estimator,
   framework,
   image,
   layers,
@@ -158,6 +159,21 @@ _VALUE_ERRORS = {
   ),
   "num_proj=4 is not supported": lambda: (
     cudnn_rnn.CudnnParamsFormatConverterLSTM(1, 2, 3, num_proj=4)
+  ),
+  # Estimators.
+  r"num_units=\[4\] and cell_type='gru' are not for an rnn_cell_fn": lambda: (
+    estimator.RNNClassifier(
+      [], num_units=[4], cell_type="gru", rnn_cell_fn=_gru
+    )
+  ),
+  "num_units=None must have": lambda: estimator.RNNClassifier([]),
+  "cell_type='cfn' must be one of basic_rnn, lstm, gru": lambda: (
+    estimator.RNNClassifier([], num_units=[4], cell_type="cfn")
+  ),
+  "return_sequences=True needs a head of sequences": lambda: (
+    estimator.RNNEstimator(
+      estimator.regression_head(), [], num_units=[4], return_sequences=True
+    )
   ),
   # Sequences.
   "attention_layer_size has 2 values for 1": lambda: _wrapper(
