@@ -59,17 +59,11 @@ REPLACEMENTS = {
   "estimator": "tf.estimator",
   "estimator.DNNClassifierWithLayerAnnotations": "tf.estimator.DNNClassifier",
   "estimator.DNNRegressorWithLayerAnnotations": "tf.estimator.DNNRegressor",
-  "estimator.TowerOptimizer": (
-    "estimator_mp's data axis, or MirroredStrategy in RunConfig"
-  ),
   "estimator.boosted_trees_classifier_train_in_memory": (
     "the package tensorflow-decision-forests"
   ),
   "estimator.boosted_trees_regressor_train_in_memory": (
     "the package tensorflow-decision-forests"
-  ),
-  "estimator.replicate_model_fn": (
-    "estimator_mp's data axis, or MirroredStrategy in RunConfig"
   ),
   "factorization": "scikit-learn",
   "factorization.GMM": "sklearn.mixture.GaussianMixture",

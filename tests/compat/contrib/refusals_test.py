@@ -170,6 +170,9 @@ _VALUE_ERRORS = {
   "cell_type='cfn' must be one of basic_rnn, lstm, gru": lambda: (
     estimator.RNNClassifier([], num_units=[4], cell_type="cfn")
   ),
+  "loss_reduction='none' must reduce": lambda: estimator.replicate_model_fn(
+    lambda: None, loss_reduction="none"
+  ),
   "return_sequences=True needs a head of sequences": lambda: (
     estimator.RNNEstimator(
       estimator.regression_head(), [], num_units=[4], return_sequences=True

@@ -17,7 +17,7 @@ _MESHES = {
   "stages": estimator_mp.ShardingConfig("stage:2"),
   "replicas": estimator_mp.ShardingConfig("data:2"),
   "parts": estimator_mp.ShardingConfig(
-    "model:2", split=[("cell_0/.*/kernel", 1), ("embedding_weights", 0)]
+    "model:2", split=[("(cell_0/.*|hidden)/kernel", 1)]
   ),
 }
 # Of eight sequences, of one to three steps.
@@ -63,6 +63,30 @@ def _rnn_classifier(model_dir):
   )
 
 
+def _replicated(model_dir):
+  """A model_fn for two devices, as TensorFlow 1 had them."""
+  contrib = tf.contrib.estimator
+
+  def model_fn(features, labels, mode):
+    net = tf.layers.dense(features["age"], 8, tf.tanh, name="hidden")
+    logits = tf.layers.dense(net, 1, name="logits")
+    predictions = {"probabilities": tf.sigmoid(logits)}
+    if mode == tf.estimator.ModeKeys.PREDICT:
+      return tf.estimator.EstimatorSpec(mode, predictions)
+    loss = tf.losses.sigmoid_cross_entropy(
+      tf.cast(tf.equal(labels, "yes"), tf.float32), logits
+    )
+    optimizer = contrib.TowerOptimizer(tf.train.AdamOptimizer(0.1))
+    train_op = optimizer.minimize(loss, tf.train.get_global_step())
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  return tf.estimator.Estimator(
+    contrib.replicate_model_fn(model_fn, devices=["/gpu:0", "/gpu:1"]),
+    model_dir=model_dir,
+    config=tf.estimator.RunConfig(tf_random_seed=3),
+  )
+
+
 class ContribEstimatorsTest(parameterized.TestCase):
   def _results(self, estimator):
     """What training, evaluation and prediction give."""
@@ -80,11 +104,13 @@ class ContribEstimatorsTest(parameterized.TestCase):
       ],
     }
 
-  @parameterized.named_parameters(tiers.sample(_MESHES.items()))
-  def test_rnn_classifier(self, config):
-    plain, sharded = (
-      _rnn_classifier(self.create_tempdir().full_path) for _ in range(2)
-    )
+  @parameterized.named_parameters(
+    (f"{mesh}{make.__name__}", make, config)
+    for make in (_rnn_classifier, _replicated)
+    for mesh, config in tiers.sample(_MESHES.items())
+  )
+  def test_equals_the_plain_one(self, make, config):
+    plain, sharded = (make(self.create_tempdir().full_path) for _ in range(2))
     estimator_mp.shard_estimator(sharded, config)
     expected, found = self._results(plain), self._results(sharded)
     self.assertCountEqual(found, expected)
