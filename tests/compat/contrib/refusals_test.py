@@ -89,6 +89,22 @@ _VALUE_ERRORS = {
   "column w is sparse; .*one_hot_column": lambda: (
     layers.input_from_feature_columns({"w": tf.constant([["a"]])}, [_words()])
   ),
+  "column 'n' is of sequences. .*contrib.feature_column.sequence_input": (
+    lambda: v1.feature_column.input_layer(
+      {"n": tf.constant([[0.0]])},
+      [tf.contrib.feature_column.sequence_numeric_column("n")],
+    )
+  ),
+  "must be a _FeatureColumn.* tf.keras.experimental.SequenceFeatures": (
+    lambda: tf.contrib.feature_column.sequence_input_layer(
+      {}, [tf.feature_column.sequence_numeric_column("n")]
+    )
+  ),
+  "not of sequences; .* into tf.feature_column.input_layer": (
+    lambda: tf.contrib.feature_column.sequence_input_layer(
+      {}, [tf.feature_column.numeric_column("n")]
+    )
+  ),
   "feature_columns has a twice": lambda: layers.transform_features(
     {}, [_number()] * 2
   ),
@@ -211,7 +227,22 @@ _VALUE_ERRORS = {
     legacy_seq2seq.sequence_loss([1, 2], [1], [1])
   ),
 }
+
+
+def _embedded_sequence():
+  words = tf.feature_column.sequence_categorical_column_with_hash_bucket("w", 5)
+  return tf.feature_column.embedding_column(words, 2)
+
+
 _TYPE_ERRORS = {
+  "Embedding.* is no column of tf.contrib.layers; .*sequence_input_layer": (
+    lambda: layers.input_from_feature_columns({}, [_embedded_sequence()])
+  ),
+  "^Embedding.* is no column of tf.contrib.layers; .*sequence_input_layer": (
+    lambda: layers.sequence_input_from_feature_columns(
+      {}, [_embedded_sequence()]
+    )
+  ),
   "'luong', which is no AttentionMechanism": lambda: seq2seq.AttentionWrapper(
     _gru(), "luong"
   ),
