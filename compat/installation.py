@@ -70,6 +70,10 @@ def install(
     if contrib or v1:
       contrib_names.supply(tensorflow)
       moved_names.supply()
+      # Only now, as it imports TensorFlow.
+      from compat.private import reference_variables
+
+      reference_variables.supply_initialized_value()
     if v1:  # Only now: most programs do without.
       from compat.v1 import installation as v1_installation
 

@@ -59,19 +59,11 @@ REPLACEMENTS = {
   "estimator": "tf.estimator",
   "estimator.DNNClassifierWithLayerAnnotations": "tf.estimator.DNNClassifier",
   "estimator.DNNRegressorWithLayerAnnotations": "tf.estimator.DNNRegressor",
-  "estimator.RNNClassifier": "tf.estimator.experimental.RNNClassifier",
-  "estimator.RNNEstimator": "tf.estimator.experimental.RNNEstimator",
-  "estimator.TowerOptimizer": (
-    "estimator_mp's data axis, or MirroredStrategy in RunConfig"
-  ),
   "estimator.boosted_trees_classifier_train_in_memory": (
     "the package tensorflow-decision-forests"
   ),
   "estimator.boosted_trees_regressor_train_in_memory": (
     "the package tensorflow-decision-forests"
-  ),
-  "estimator.replicate_model_fn": (
-    "estimator_mp's data axis, or MirroredStrategy in RunConfig"
   ),
   "factorization": "scikit-learn",
   "factorization.GMM": "sklearn.mixture.GaussianMixture",
@@ -107,7 +99,7 @@ REPLACEMENTS = {
   "learn.DNNLinearCombinedEstimator": "tf.estimator.DNNLinearCombinedEstimator",
   "learn.DNNLinearCombinedRegressor": "tf.estimator.DNNLinearCombinedRegressor",
   "learn.DNNRegressor": "tf.estimator.DNNRegressor",
-  "learn.DynamicRnnEstimator": "tf.estimator.experimental.RNNEstimator",
+  "learn.DynamicRnnEstimator": "tf.contrib.estimator.RNNEstimator",
   "learn.Head": "tf.contrib.estimator",
   "learn.KMeansClustering": "tf.compat.v1.estimator.experimental.KMeans",
   "learn.LinearClassifier": "tf.estimator.LinearClassifier",

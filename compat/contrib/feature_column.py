@@ -43,13 +43,20 @@ def sequence_input_layer(
   Raises:
     ValueError: if a column is not of sequences.
   """
-  every = sequence_columns.normalized(feature_columns)
+  try:
+    every = sequence_columns.normalized(feature_columns)
+  except ValueError as error:
+    raise ValueError(
+      f"{error} A sequence_numeric_column of tf.feature_column goes into "
+      "tf.keras.experimental.SequenceFeatures."
+    ) from error
   for column in every:
     if not sequence_columns.is_of_sequences(column):
       raise ValueError(
         f"feature_columns has {column}, which is not dense, or not of "
         "sequences; put a sequence_categorical_column into an embedding_column "
-        "or an indicator_column."
+        "or an indicator_column, and what is not of sequences into "
+        "tf.feature_column.input_layer."
       )
   with v1.variable_scope(None, "sequence_input_layer", features.values()):
     values, lengths = sequence_columns.dense_tensors(

@@ -5,6 +5,8 @@
 - `Graph.as_graph_element` resolves the names that sessions fetch and that
   `get_tensor_by_name` is asked for. "w:0" and "w/read:0" are the value of a
   reference; of a resource, "w:0" is the handle.
+- `tf.Variable.initialized_value` raises an error for resources since TensorFlow
+  2; it has the value that 1.15 gave.
 - An optimizer that a program wrote for references has `_apply_dense` alone.
   That of `tf.compat.v1.train.Optimizer` for resources raises an error.
 
@@ -21,6 +23,23 @@ import tensorflow as tf
 from tensorflow.python.ops import resource_variable_ops
 
 
+def supply_initialized_value() -> None:
+  """Gives resource variables the method that they lost after 1.15."""
+  # References have their own, and what is left raises an error.
+  base: Any = tf.Variable
+  base.initialized_value = _initialized_value
+
+
+def _initialized_value(variable: Any) -> tf.Tensor:
+  """Returns the value, or the first one as long as it has none."""
+  with tf.init_scope():
+    return tf.cond(
+      tf.compat.v1.is_variable_initialized(variable),
+      variable.read_value,
+      lambda: variable.initial_value,
+    )
+
+
 class ReferenceLikeVariable(resource_variable_ops.ResourceVariable):
   """A resource, for a program that has reference variables."""
 
@@ -28,14 +47,7 @@ class ReferenceLikeVariable(resource_variable_ops.ResourceVariable):
     """A reference is an object like others; a resource asks for its value."""
     return True
 
-  def initialized_value(self) -> tf.Tensor:
-    """Returns the value, or the first one as long as it has none."""
-    with tf.init_scope():
-      return tf.cond(
-        tf.compat.v1.is_variable_initialized(self),
-        self.read_value,
-        lambda: self.initial_value,
-      )
+  initialized_value = _initialized_value
 
 
 _ACCEPTED = frozenset(

@@ -2,22 +2,29 @@
 
 Tested with the tensorflow-estimator 2.15.0 wheel, on TensorFlow 2.15.1 and
 2.21.0: the heads of TensorFlow 1, what a head is made of, and functions that
-the wheel does not export.
+the wheel does not export. SequentialHead is the class of heads for sequences.
 """
 
 from tensorflow_estimator.python.estimator import early_stopping, extenders
 from tensorflow_estimator.python.estimator.canned import head as _heads
+from tensorflow_estimator.python.estimator.canned import (
+  optimizers as _optimizers,
+)
 from tensorflow_estimator.python.estimator.canned.saved_model_estimator import (
   SavedModelEstimator,
 )
 from tensorflow_estimator.python.estimator.export.export import (
   build_supervised_input_receiver_fn_from_input_fn,
 )
+from tensorflow_estimator.python.estimator.head import (
+  sequential_head as _sequential_head,
+)
 
 __all__ = [
   "Head",
   "LossSpec",
   "SavedModelEstimator",
+  "SequentialHead",
   "add_metrics",
   "auc",
   "binary_classification_head",
@@ -25,9 +32,11 @@ __all__ = [
   "call_loss_fn",
   "checked_labels",
   "checked_logits",
+  "classification_head",
   "classification_output",
   "metrics_at_threshold",
   "multi_class_head",
+  "optimizer_of",
   "predictions_mean",
   "read_eval_metrics",
   "regression_head",
@@ -42,7 +51,10 @@ binary_classification_head = (
   _heads._binary_logistic_head_with_sigmoid_cross_entropy_loss
 )
 multi_class_head = _heads._multi_class_head_with_softmax_cross_entropy_loss
+classification_head = _heads._binary_logistic_or_multi_class_head
 regression_head = _heads._regression_head
+SequentialHead = _sequential_head._SequentialHead
+optimizer_of = _optimizers.get_optimizer_instance
 
 # The class of heads, and its parts.
 Head = _heads._Head

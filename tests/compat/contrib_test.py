@@ -99,7 +99,7 @@ class ImportTest(parameterized.TestCase):
 
 class RnnTest(absltest.TestCase):
   def test_phased_lstm_of_resource_variables(self):
-    """They have no initialized_value, on which the first phase depends."""
+    """The first phase depends on the initialized_value of the period."""
     times = np.tile(np.arange(5, dtype=np.float32)[:, np.newaxis], (3, 1, 1))
     with tf.Graph().as_default(), tf1.Session(config=_hard()) as session:
       fed = tuple(map(tf.constant, (times, _inputs(3, 5, 2))))

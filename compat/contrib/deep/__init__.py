@@ -29,6 +29,10 @@ HOMES: Mapping[str, str] = {
 }
 
 
+# Modules whose folder had a function of their name, which hid them.
+HIDDEN = frozenset({"framework.python.ops.arg_scope"})
+
+
 class DeepModule(types.ModuleType):
   """Looks like a module of 1.15 below `python` in a tf.contrib module.
 
@@ -57,17 +61,15 @@ class DeepModule(types.ModuleType):
     return found
 
   def _find(self, name: str) -> Any:
+    path = f"{self._below}.{name}"
+    # What is called as its file is found in the file, by that name again.
+    if path in MODULES and path not in HIDDEN:
+      return importlib.import_module(f"{self.__name__}.{name}")
     missing = object()
-    is_module = f"{self._below}.{name}" in MODULES
     for namespace in self._namespaces():
       found = getattr(namespace, name, missing)
-      # The namespace may have a module of that name with other contents.
-      if found is not missing and not (
-        is_module and isinstance(found, types.ModuleType)
-      ):
+      if found is not missing:
         return found
-    if is_module:
-      return importlib.import_module(f"{self.__name__}.{name}")
     root = self._below.partition(".")[0]
     raise AttributeError(absent.message(f"{root}.{name}"))
 

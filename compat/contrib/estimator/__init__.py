@@ -1,10 +1,7 @@
 """Names of tf.contrib.estimator.
 
 Estimators and heads are those of TensorFlow 1, as they were in tf.contrib.
-Refused are `replicate_model_fn` and `TowerOptimizer` (estimator_mp's data axis,
-or a tf.distribute.MirroredStrategy), boosted trees, which the wheel has lost,
-and RNNClassifier and RNNEstimator, whose variables tf.estimator.experimental
-has under other names.
+Refused are boosted trees, which the wheel has lost.
 """
 
 from compat.contrib import absent
@@ -23,6 +20,11 @@ from compat.contrib.estimator.heads import (
 )
 from compat.contrib.estimator.multi_head import multi_head
 from compat.contrib.estimator.multi_label import multi_label_head
+from compat.contrib.estimator.replicate import (
+  TowerOptimizer,
+  replicate_model_fn,
+)
+from compat.contrib.estimator.rnn import RNNClassifier, RNNEstimator
 from compat.private import wheel_names
 
 import tensorflow as tf
@@ -64,7 +66,10 @@ __all__ = [
   "DNNLinearCombinedEstimator",
   "InMemoryEvaluatorHook",
   "LinearEstimator",
+  "RNNClassifier",
+  "RNNEstimator",
   "SavedModelEstimator",
+  "TowerOptimizer",
   "add_metrics",
   "binary_classification_head",
   "build_raw_supervised_input_receiver_fn",
@@ -85,6 +90,7 @@ __all__ = [
   "poisson_regression_head",
   "read_eval_metrics",
   "regression_head",
+  "replicate_model_fn",
   "stop_if_higher_hook",
   "stop_if_lower_hook",
   "stop_if_no_decrease_hook",

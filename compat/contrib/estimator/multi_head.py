@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from compat.contrib.estimator.multi_label import train_op_of
+from compat.contrib.estimator.multi_label import step_of
 from compat.private import wheel_names
 
 import tensorflow as tf
@@ -66,12 +66,13 @@ class _MultiHead(wheel_names.Head):
     return found
 
   def _merged_loss(self, losses: Sequence[Any]) -> Any:
-    if self._weights:
-      losses = [
-        loss * weight
-        for loss, weight in zip(losses, self._weights, strict=True)
-      ]
-    return tf.add_n(losses)
+    with tf.compat.v1.name_scope("merge_losses"):
+      if self._weights:
+        losses = [
+          loss * weight
+          for loss, weight in zip(losses, self._weights, strict=True)
+        ]
+      return tf.add_n(losses)
 
   def create_loss(
     self, features: Any, mode: str, logits: Any, labels: Mapping[str, Any]
@@ -83,12 +84,17 @@ class _MultiHead(wheel_names.Head):
       )
       for head in self._heads
     }
+    factors = dict(zip(specs, self._weights or [1.0] * len(specs), strict=True))
     return wheel_names.LossSpec(
       training_loss=self._merged_loss(
         [spec.training_loss for spec in specs.values()]
       ),
-      unreduced_loss={name: one.unreduced_loss for name, one in specs.items()},
-      weights={name: one.weights for name, one in specs.items()},
+      unreduced_loss={
+        name: one.unreduced_loss * factors[name] for name, one in specs.items()
+      },
+      weights={
+        name: one.weights * factors[name] for name, one in specs.items()
+      },
       processed_labels={
         name: one.processed_labels for name, one in specs.items()
       },
@@ -102,7 +108,6 @@ class _MultiHead(wheel_names.Head):
     labels: Any = None,
     optimizer: Any = None,
     train_op_fn: Callable[[Any], Any] | None = None,
-    regularization_losses: Sequence[Any] | None = None,
   ) -> Any:
     if isinstance(logits, Mapping):
       missing = {head.name for head in self._heads} - set(logits)
@@ -111,32 +116,27 @@ class _MultiHead(wheel_names.Head):
           f"logits have {', '.join(logits)}, and none for "
           f"{', '.join(sorted(missing))}."
         )
-    with tf.compat.v1.name_scope("multi_head"):
-      by_head = self._logits_by_head(logits)
-      specs = [
-        head.create_estimator_spec(
-          features=features,
-          mode=mode,
-          logits=by_head[head.name],
-          labels=None if labels is None else labels[head.name],
-          train_op_fn=_no_train_op if mode == _Modes.TRAIN else None,
-        )
-        for head in self._heads
-      ]
-      if mode == _Modes.PREDICT:
-        return self._predict_spec(specs)
-      loss = self._merged_loss([spec.loss for spec in specs])
-      penalty = None
-      if regularization_losses:
-        penalty = tf.add_n(regularization_losses)
-        loss = loss + penalty
-      if mode == _Modes.EVAL:
-        return self._eval_spec(specs, loss, penalty)
-      train_op = train_op_of(loss, optimizer, train_op_fn)
+    by_head = self._logits_by_head(logits)
+    specs = [
+      head.create_estimator_spec(
+        features=features,
+        mode=mode,
+        logits=by_head[head.name],
+        labels=None if labels is None else labels[head.name],
+        train_op_fn=_no_train_op if mode == _Modes.TRAIN else None,
+      )
+      for head in self._heads
+    ]
+    if mode == _Modes.PREDICT:
+      return self._predict_spec(specs)
+    if mode == _Modes.EVAL:
+      return self._eval_spec(specs)
+    loss = self._merged_loss([spec.loss for spec in specs])
+    # In no scope of names, and without the updates that layers ask for: as on
+    # 1.15, whose checkpoints have "beta1_power".
+    train_op = step_of(loss, optimizer, train_op_fn)
     with tf.compat.v1.name_scope(""):
       tf.compat.v1.summary.scalar("loss", loss)
-      if penalty is not None:
-        tf.compat.v1.summary.scalar("loss/regularization", penalty)
     return tf.compat.v1.estimator.EstimatorSpec(
       mode=mode,
       predictions=self._predictions(specs),
@@ -151,15 +151,14 @@ class _MultiHead(wheel_names.Head):
       for key, tensor in spec.predictions.items()
     }
 
-  def _eval_spec(self, specs: Sequence[Any], loss: Any, penalty: Any) -> Any:
+  def _eval_spec(self, specs: Sequence[Any]) -> Any:
     metrics: dict[str, Any] = {}
-    with tf.compat.v1.name_scope("", "metrics"):
-      if penalty is not None:
-        metrics["regularization_loss"] = tf.compat.v1.metrics.mean(penalty)
+    with tf.compat.v1.name_scope("merge_eval"):
       for head, spec in zip(self._heads, specs, strict=True):
         key = f"loss/{head.name}"
         metrics[key] = tf.compat.v1.metrics.mean(spec.loss, name=key)
         metrics.update(spec.eval_metric_ops or {})
+      loss = self._merged_loss([spec.loss for spec in specs])
     return tf.compat.v1.estimator.EstimatorSpec(
       mode=_Modes.EVAL,
       predictions=self._predictions(specs),

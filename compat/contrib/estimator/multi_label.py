@@ -202,7 +202,7 @@ class _MultiLabelHead(wheel_names.Head):
           loss=total,
           eval_metric_ops=self._metrics(chances, loss, penalty),
         )
-      train_op = train_op_of(total, optimizer, train_op_fn)
+      train_op = _with_updates(step_of(total, optimizer, train_op_fn))
     self._summarize(total, loss, penalty)
     return tf.compat.v1.estimator.EstimatorSpec(
       mode=mode, predictions=predictions, loss=total, train_op=train_op
@@ -279,10 +279,10 @@ class _MultiLabelHead(wheel_names.Head):
     return {self._key(name): metric for name, metric in found.items()}
 
 
-def train_op_of(
+def step_of(
   loss: Any, optimizer: Any, train_op_fn: Callable[[Any], Any] | None
 ) -> Any:
-  """Returns what makes one step, with the updates that layers ask for.
+  """Returns what makes one step.
 
   Args:
     loss: to minimize.
@@ -296,9 +296,12 @@ def train_op_of(
     raise ValueError("Give the head one of optimizer and train_op_fn.")
   if optimizer is not None:
     step = tf.compat.v1.train.get_global_step()
-    train_op = optimizer.minimize(loss, global_step=step)
-  else:
-    assert train_op_fn is not None
-    train_op = train_op_fn(loss)
+    return optimizer.minimize(loss, global_step=step)
+  assert train_op_fn is not None
+  return train_op_fn(loss)
+
+
+def _with_updates(train_op: Any) -> Any:
+  """Returns the op and the updates that layers ask for."""
   updates = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
   return tf.group(train_op, *updates) if updates else train_op

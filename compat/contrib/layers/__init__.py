@@ -91,11 +91,14 @@ _FILES_OF_SLIM = {
 _COLUMNS = {
   name: f"{feature_column.__name__}:{name}" for name in feature_column.__all__
 }
+# Programs ask for it here; 1.15 lists it in tf.contrib.slim.
+_UNLISTED = {"adaptive_clipping_fn": "tf_slim:adaptive_clipping_fn"}
 _GDN = {name: f"compat.private.contrib.gdn:{name}" for name in ("GDN", "gdn")}
 
 __getattr__ = packages.getter(
   __name__,
   {name: f"tf_slim:{name}" for name in _OF_SLIM}
+  | _UNLISTED
   | _COLUMNS
   | _GDN
   | _FILES_OF_SLIM,

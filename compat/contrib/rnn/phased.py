@@ -112,7 +112,7 @@ class PhasedLSTMCell(RNNCell):
     period = get("period", units, dtype, first_period)
 
     def first_phase(shape: Any, dtype: Any, **unused: Any) -> Any:
-      return tf.random.uniform(shape, 0.0, _first_value(period), dtype)
+      return tf.random.uniform(shape, 0.0, period.initialized_value(), dtype)
 
     return (
       period,
@@ -125,12 +125,3 @@ class PhasedLSTMCell(RNNCell):
         trainable=self._trainable_ratio_on,
       ),
     )
-
-
-def _first_value(variable: Any) -> Any:
-  """A variable's value, or what it will be initialized with."""
-  return tf.cond(
-    tf.compat.v1.is_variable_initialized(variable),
-    variable.read_value,
-    lambda: variable.initial_value,
-  )

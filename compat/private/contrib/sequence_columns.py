@@ -33,6 +33,7 @@ normalized = columns._normalize_feature_columns
 
 class SequenceNumericColumn(
   columns._SequenceDenseColumn,
+  columns._DenseColumn,  # So that it is asked, and says what to use.
   collections.namedtuple(  # The columns are compared and sorted as tuples.
     "SequenceNumericColumn",
     ["key", "shape", "default_value", "dtype", "normalizer_fn"],
@@ -56,6 +57,14 @@ class SequenceNumericColumn(
   def _transform_feature(self, inputs: Any) -> Any:
     values = inputs.get(self.key)
     return self.normalizer_fn(values) if self.normalizer_fn else values
+
+  def _get_dense_tensor(
+    self, inputs: Any, weight_collections: Any = None, trainable: Any = None
+  ) -> Any:
+    raise ValueError(
+      f"The column {self.name!r} is of sequences. Put it into "
+      "tf.contrib.feature_column.sequence_input_layer."
+    )
 
   def _get_sequence_dense_tensor(
     self, inputs: Any, weight_collections: Any = None, trainable: Any = None

@@ -27,6 +27,7 @@ SUPPLIED: Mapping[str, str] = {
   "distribute.cluster_resolver.TPUClusterResolver": (
     "compat.contrib.cluster_resolver:TPUClusterResolver"
   ),
+  "estimator.BestExporter": "compat.private.v1.exporters:BestExporter",
   "image.per_image_standardization": (
     f"{__name__}.images:per_image_standardization"
   ),

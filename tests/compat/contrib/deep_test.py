@@ -31,6 +31,22 @@ class DeepPathsTest(parameterized.TestCase):
     self.assertIs(deep.hparam, hparam)
     self.assertIs(hparam.HParams, tf.contrib.training.HParams)
 
+  def test_a_file_that_is_called_as_what_it_has(self):
+    """`multi_head.multi_head` was an attribute of a function."""
+    from tensorflow.contrib.estimator.python.estimator import (
+      multi_head,
+      replicate_model_fn,
+    )
+    from tensorflow.contrib.framework.python.ops import arg_scope
+
+    contrib = tf.contrib
+    self.assertIs(multi_head.multi_head, contrib.estimator.multi_head)
+    self.assertIs(
+      replicate_model_fn.TowerOptimizer, contrib.estimator.TowerOptimizer
+    )
+    # The folder of this one had the function.
+    self.assertIs(arg_scope, contrib.framework.arg_scope)
+
   def test_star_gives_the_public_names(self):
     found = {}
     exec(  # Python allows it at the top of a module only.

@@ -47,7 +47,8 @@ class PackagesTest(parameterized.TestCase):
     self.assertIs(nets.resnet_v1, resnet_v1)
     self.assertIs(tf.contrib.slim.nets, nets)
     self.assertIs(deep.resnet_v1_block, resnet_v1.resnet_v1_block)
-    self.assertIs(layers.conv2d, tf.contrib.slim.conv2d)
+    for name in ("conv2d", "adaptive_clipping_fn"):
+      self.assertIs(getattr(layers, name), getattr(tf.contrib.slim, name))
 
 
 class ColumnsTest(parameterized.TestCase):

@@ -9,6 +9,7 @@ from absl.testing import absltest, parameterized  # noqa: E402
 from tensorflow.contrib import (  # noqa: E402
   cudnn_rnn,
   distribute,
+  estimator,
   framework,
   image,
   layers,
@@ -88,6 +89,22 @@ _VALUE_ERRORS = {
   "column w is sparse; .*one_hot_column": lambda: (
     layers.input_from_feature_columns({"w": tf.constant([["a"]])}, [_words()])
   ),
+  "column 'n' is of sequences. .*contrib.feature_column.sequence_input": (
+    lambda: v1.feature_column.input_layer(
+      {"n": tf.constant([[0.0]])},
+      [tf.contrib.feature_column.sequence_numeric_column("n")],
+    )
+  ),
+  "must be a _FeatureColumn.* tf.keras.experimental.SequenceFeatures": (
+    lambda: tf.contrib.feature_column.sequence_input_layer(
+      {}, [tf.feature_column.sequence_numeric_column("n")]
+    )
+  ),
+  "not of sequences; .* into tf.feature_column.input_layer": (
+    lambda: tf.contrib.feature_column.sequence_input_layer(
+      {}, [tf.feature_column.numeric_column("n")]
+    )
+  ),
   "feature_columns has a twice": lambda: layers.transform_features(
     {}, [_number()] * 2
   ),
@@ -159,6 +176,24 @@ _VALUE_ERRORS = {
   "num_proj=4 is not supported": lambda: (
     cudnn_rnn.CudnnParamsFormatConverterLSTM(1, 2, 3, num_proj=4)
   ),
+  # Estimators.
+  r"num_units=\[4\] and cell_type='gru' are not for an rnn_cell_fn": lambda: (
+    estimator.RNNClassifier(
+      [], num_units=[4], cell_type="gru", rnn_cell_fn=_gru
+    )
+  ),
+  "num_units=None must have": lambda: estimator.RNNClassifier([]),
+  "cell_type='cfn' must be one of basic_rnn, lstm, gru": lambda: (
+    estimator.RNNClassifier([], num_units=[4], cell_type="cfn")
+  ),
+  "loss_reduction='none' must reduce": lambda: estimator.replicate_model_fn(
+    lambda: None, loss_reduction="none"
+  ),
+  "return_sequences=True needs a head of sequences": lambda: (
+    estimator.RNNEstimator(
+      estimator.regression_head(), [], num_units=[4], return_sequences=True
+    )
+  ),
   # Sequences.
   "attention_layer_size has 2 values for 1": lambda: _wrapper(
     attention_layer_size=[3, 4]
@@ -192,7 +227,22 @@ _VALUE_ERRORS = {
     legacy_seq2seq.sequence_loss([1, 2], [1], [1])
   ),
 }
+
+
+def _embedded_sequence():
+  words = tf.feature_column.sequence_categorical_column_with_hash_bucket("w", 5)
+  return tf.feature_column.embedding_column(words, 2)
+
+
 _TYPE_ERRORS = {
+  "Embedding.* is no column of tf.contrib.layers; .*sequence_input_layer": (
+    lambda: layers.input_from_feature_columns({}, [_embedded_sequence()])
+  ),
+  "^Embedding.* is no column of tf.contrib.layers; .*sequence_input_layer": (
+    lambda: layers.sequence_input_from_feature_columns(
+      {}, [_embedded_sequence()]
+    )
+  ),
   "'luong', which is no AttentionMechanism": lambda: seq2seq.AttentionWrapper(
     _gru(), "luong"
   ),

@@ -84,10 +84,21 @@ class CheckpointTest(absltest.TestCase):
       self.assertIn(f'[label="{name}"]', picture)
 
 
+class ReplicatedTest(parameterized.TestCase):
+  @parameterized.parameters(
+    (["/cpu:0"], "INFO.*one device; the model is as it is"),
+    (["/gpu:0"] * 3, r'WARN.*on 3 devices, .*ShardingConfig\("data:3"\)'),
+  )
+  def test_says_on_how_many_devices_it_is(self, devices, said):
+    with self.assertLogs("tensorflow", "INFO") as logs:
+      tf.contrib.estimator.replicate_model_fn(lambda: None, devices=devices)
+    self.assertLen(logs.output, 1)
+    self.assertRegex(logs.output[0], said)
+
+
 class RefusedTest(parameterized.TestCase):
   @parameterized.parameters(
     ("eager.Network", "tf.keras.Model"),
-    ("estimator.replicate_model_fn", "estimator_mp's data axis"),
     ("learn.DNNClassifier", "tf.estimator.DNNClassifier"),
     ("learn.multi_class_head", "tf.contrib.estimator.multi_class_head"),
     ("memory_stats.BytesLimit", "tf.config.experimental.get_memory_info"),

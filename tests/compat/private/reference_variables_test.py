@@ -1,12 +1,33 @@
 """Resources that a program cannot tell from references."""
 
+import compat
 from compat.private import reference_variables
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest
 
+compat.install(contrib=True)
 v1 = tf.compat.v1
+
+
+class InitializedValueTest(absltest.TestCase):
+  def test_a_resource_has_that_of_1_15(self):
+    with tf.Graph().as_default(), v1.Session() as session:
+      first = v1.get_variable(
+        "first", initializer=tf.random.normal([3]), use_resource=True
+      )
+      second = v1.Variable(2.0 * first.initialized_value(), name="second")
+      session.run(v1.global_variables_initializer())
+      one, other = session.run([first, second])
+      np.testing.assert_allclose(other, 2.0 * one)
+      session.run(first.assign([1.0, 2.0, 3.0]))
+      self.assertEqual(
+        session.run(first.initialized_value()).tolist(), [1.0, 2.0, 3.0]
+      )
+
+  def test_and_so_has_one_of_eager_execution(self):
+    self.assertEqual(tf.Variable(3.0).initialized_value().numpy(), 3.0)
 
 
 class _Dense(tf.compat.v1.train.Optimizer):

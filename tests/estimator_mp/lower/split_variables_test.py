@@ -83,6 +83,48 @@ class WritesTest(parameterized.TestCase):
     self.assertGreater(np.abs(values[0] - _TABLE).max(), 0.5)
 
 
+class _LookUp(tf.estimator.SessionRunHook):
+  """Looks for a variable as a program does that has no object of it."""
+
+  def begin(self):
+    self.names = [x.name for x in v1.global_variables("kernel")]
+    graph = v1.get_default_graph()
+    self.value = graph.get_tensor_by_name("kernel/Read/ReadVariableOp:0")
+    self.norm = tf.norm(self.value)
+    self.halved = self.kernel.assign(self.kernel / 2.0)
+
+  def model_fn(self, features, labels, mode):
+    self.kernel = parts.weight("kernel", [10, 8])
+    net = tf.tanh(tf.matmul(features["x"], self.kernel))
+    return parts.spec(mode, parts.mean_loss(labels, parts.logits(net)))
+
+
+class HooksTest(parameterized.TestCase):
+  @parameterized.parameters(
+    ("stage:2", {}, ["kernel:0"]),
+    ("data:2", {}, ["kernel:0"]),
+    (
+      "model:2",
+      {"split": [("^kernel$", 1)]},
+      ["kernel/part_0:0", "kernel/part_1:0"],
+    ),
+  )
+  def test_what_begin_finds_of_a_variable(self, mesh, options, names):
+    """On a model axis the collections have its parts; all else is whole."""
+    config = estimator_mp.ShardingConfig(mesh, **options)
+    plain, sharded = _LookUp(), _LookUp()
+    values = []
+    for hook, sharding in ((plain, None), (sharded, config)):
+      program = programs.Program(hook.model_fn, sharding, _BATCH, hooks=[hook])
+      program.run(program.spec.train_op, _BATCH)
+      program.session.run(hook.halved)
+      values.append(program.session.run([hook.value, hook.norm]))
+    self.assertEqual(plain.names, ["kernel:0"])
+    self.assertEqual(sharded.names, names)
+    for found, expected in zip(*values, strict=True):
+      np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
 class RowsTest(parameterized.TestCase):
   @parameterized.parameters(0, "mod")
   def test_distinct_ids_whose_order_counts(self, axis):

@@ -110,6 +110,20 @@ class FeatureColumn:
     return ()
 
 
+def check_is_of_layers(column: Any) -> None:
+  """Checks that a column is of this kind.
+
+  Raises:
+    TypeError: if it is of another, which other input layers take.
+  """
+  if not isinstance(column, FeatureColumn):
+    raise TypeError(
+      f"{column!r} is no column of tf.contrib.layers; those of "
+      "tf.feature_column go into tf.feature_column.input_layer, and those of "
+      "sequences into tf.contrib.feature_column.sequence_input_layer."
+    )
+
+
 class Transformer:
   """Features by name, and what columns make of them, each once."""
 
@@ -129,11 +143,7 @@ class Transformer:
     if isinstance(key, str):
       names = sorted(one for one in self._tensors if isinstance(one, str))
       raise ValueError(f"there is no feature {key!r} among {names}.")
-    if not isinstance(key, FeatureColumn):
-      raise TypeError(
-        f"{key!r} is no column of tf.contrib.layers; those of "
-        "tf.feature_column go into tf.feature_column.input_layer."
-      )
+    check_is_of_layers(key)
     key.insert_transformed_feature(self._tensors)
     return self._tensors[key]
 

@@ -10,6 +10,7 @@ from compat.contrib.layers.feature_column.column import (
   FeatureColumn,
   LinearLookup,
   Transformer,
+  check_is_of_layers,
   of_rank,
 )
 from compat.private.contrib.partitions import parts
@@ -35,11 +36,13 @@ def check_feature_columns(feature_columns: Iterable[Any]) -> None:
 
   Raises:
     ValueError: if two have the same key, or they are a dict.
+    TypeError: if one is no column of tf.contrib.layers.
   """
   if isinstance(feature_columns, dict):
     raise ValueError("feature_columns is a dict; it must be a list or a set.")
   keys = set()
   for column in feature_columns:
+    check_is_of_layers(column)
     if column.key in keys:
       raise ValueError(
         f"feature_columns has {column.name} twice, or two columns that are "
@@ -92,6 +95,7 @@ def input_from_feature_columns(
 
   Raises:
     ValueError: if a column cannot be in an input layer, or is there twice.
+    TypeError: if one is no column of tf.contrib.layers.
   """
   if cols_to_outs is not None and not isinstance(cols_to_outs, dict):
     raise ValueError(f"cols_to_outs={cols_to_outs!r} must be a dict or None.")
@@ -129,8 +133,10 @@ def sequence_input_from_feature_columns(
 
   Raises:
     ValueError: if a column, or one that it is made of, is of another kind.
+    TypeError: if one is no column of tf.contrib.layers.
   """
   for column in feature_columns:
+    check_is_of_layers(column)
     if not isinstance(column, _OF_SEQUENCES):
       raise ValueError(f"{column.name} cannot be of sequences.")
     for parent in column.parents():

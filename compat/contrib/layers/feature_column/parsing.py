@@ -5,8 +5,8 @@ from typing import Any
 
 from compat.contrib.layers.feature_column import columns, models
 from compat.contrib.layers.feature_column.column import (
-  FeatureColumn,
   Transformer,
+  check_is_of_layers,
 )
 
 import tensorflow as tf
@@ -29,8 +29,7 @@ def create_feature_spec_for_parsing(
     feature_columns = feature_columns.values()
   spec: dict[str, Any] = {}
   for column in feature_columns:
-    if not isinstance(column, FeatureColumn):
-      raise TypeError(f"{column!r} is no column of tf.contrib.layers.")
+    check_is_of_layers(column)
     spec.update(column.config)
   return spec
 

@@ -119,6 +119,28 @@ def multi_head():
   return _evaluated(head, lambda: {"a": _several(), "b": _numbers()}, logits)
 
 
+def multi_head_losses():
+  head = contrib.multi_head(
+    [
+      contrib.multi_label_head(3, name="a", weight_column="w"),
+      contrib.regression_head(name="b"),
+    ],
+    [1.0, 2.0],
+  )
+  logits = np.concatenate([_LOGITS, [[0.5], [0.6]]], axis=1).astype(np.float32)
+  features = {key: tf.constant(one) for key, one in _FEATURES.items()}
+  labels = {"a": _several(), "b": _numbers()}
+  spec = head.create_loss(features, "train", tf.constant(logits), labels)
+  return {
+    "training_loss": spec.training_loss,
+    "unreduced_a": spec.unreduced_loss["a"],
+    "unreduced_b": spec.unreduced_loss["b"],
+    "weights_a": spec.weights["a"],
+    "weights_b": tf.convert_to_tensor(spec.weights["b"]),
+    "labels_b": spec.processed_labels["b"],
+  }
+
+
 def _input_fn():
   features = {"x": _FEATURES["x"], "id": np.array([[7], [8]])}
   return tf.data.Dataset.from_tensors((features, [[5.0], [6.0]])).repeat(2)
@@ -161,3 +183,32 @@ def extended():
   predicted = list(forwarding.predict(_input_fn))
   found["ids"] = np.array([one["id"] for one in predicted])
   return found
+
+
+def multi_head_names():
+  """Names of variables and ops; batch normalization's averages stay."""
+  head = contrib.multi_head(
+    [
+      contrib.regression_head(name="a"),
+      contrib.poisson_regression_head(name="b"),
+    ],
+    [1.0, 0.5],
+  )
+  estimator = tf.estimator.DNNEstimator(
+    head,
+    hidden_units=[3],
+    feature_columns=[tf.feature_column.numeric_column("x")],
+    model_dir=tempfile.mkdtemp(),
+    optimizer=tf.train.AdamOptimizer(0.1),
+    batch_norm=True,
+    config=tf.estimator.RunConfig(tf_random_seed=3),
+  )
+
+  def input_fn():
+    return _input_fn().map(lambda x, y: (x, {"a": y, "b": y}))
+
+  estimator.train(input_fn, steps=2)
+  return {
+    name: estimator.get_variable_value(name)
+    for name in estimator.get_variable_names()
+  }

@@ -59,6 +59,38 @@ def sequences():
   return {"inputs": inputs, "lengths": lengths}
 
 
+def sequences_in_older_layers():
+  column = tf.feature_column
+  contrib = tf.contrib.feature_column
+  features = _features()
+  features["weights"] = tf.SparseTensor(
+    features["tags"].indices, [1.0, 3.0, 0.5], [3, 2]
+  )
+  tags = column.sequence_categorical_column_with_hash_bucket("tags", 5)
+  older = contrib.sequence_categorical_column_with_hash_bucket("tags", 4)
+  weighted = column.weighted_categorical_column(older, "weights")
+  inputs, lengths = contrib.sequence_input_layer(
+    features,
+    [
+      column.embedding_column(tags, 2),
+      column.indicator_column(older),
+      contrib.sequence_numeric_column("weights"),
+    ],
+  )
+  shared, _ = contrib.sequence_input_layer(
+    features, column.shared_embedding_columns([tags], 3)
+  )
+  return {
+    "inputs": inputs,
+    "lengths": lengths,
+    "shared": shared,
+    "sum": column.linear_model(features, [tags]),
+    "layer": column.input_layer(
+      features, [column.embedding_column(weighted, 2)]
+    ),
+  }
+
+
 def weights_and_names_of_dense_features():
   column = tf.feature_column
   _, tags, _, ages = _columns()

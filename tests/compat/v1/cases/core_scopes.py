@@ -44,6 +44,26 @@ def _double(getter, name, *args, **kwargs):
   return getter(name, *args, **kwargs) * 2
 
 
+def initialized_values_of_resources():
+  """One variable is initialized with another's value, before it has one."""
+  options = {"use_resource": True, "dtype": tf.float32}
+  first = tf.get_variable(
+    "first", [3], initializer=tf.random_uniform_initializer(), **options
+  )
+  second = tf.get_variable(
+    "second", initializer=2.0 * first.initialized_value(), **options
+  )
+  with tf.variable_scope("resources", use_resource=True):
+    third = tf.Variable(
+      first.initialized_value() + second.initialized_value(), name="third"
+    )
+  return {
+    "differ": second.initialized_value() - 2.0 * first.initialized_value(),
+    "third": third,
+    "ops": "%s %s" % (first.op.type, first.initialized_value().dtype),
+  }
+
+
 def variables():
   v = tf.Variable(_X, name="v", dtype=tf.float32)
   w = tf.Variable(

@@ -349,6 +349,16 @@ def optimize_by_class_with_decay():
   )
 
 
+def optimize_with_adaptive_clipping():
+  clip = tf.contrib.slim.adaptive_clipping_fn(
+    std_factor=0.1,
+    static_max_norm=1.5,
+    global_step=tf.train.get_or_create_global_step(),
+    report_summary=True,
+  )
+  return _optimize(clip_gradients=clip)
+
+
 def optimize_with_noise():
   return _optimize(
     optimizer=lambda rate: tf.train.AdagradOptimizer(rate),

@@ -56,6 +56,7 @@ _HARMLESS = (
   # None is what 1.15 computed with: all cores, one element.
   (r"data\..*\.interleave", "`(cycle|block)_length` is None"),
   (r"data\..*\.shuffle", "`reshuffle_each_iteration` is True, not None"),
+  (r"estimator\.RNN.*", "`cell_type` is None, not <object>"),
   (r"data.*make_batched_features_dataset", "`reader` is None"),
   (r"keras\.(layers\.)?Input(Layer)?", "`(sparse|ragged)` is None"),
   (r"shape|size", "`out_type` is None, not tf.int32"),
