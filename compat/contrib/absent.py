@@ -92,7 +92,11 @@ REPLACEMENTS = {
   "integrate": "the package tensorflow-probability (tfp.math.ode)",
   "kafka": "the package tensorflow-io",
   "keras": "tf.keras",
-  "kernel_methods": "tf.keras.layers.experimental.RandomFourierFeatures",
+  "kernel_methods": "tf.contrib.kernel_methods.RandomFourierFeatureMapper",
+  "kernel_methods.KernelLinearClassifier": (
+    "tf.estimator.LinearClassifier, whose input_fn maps features by "
+    "tf.contrib.kernel_methods.RandomFourierFeatureMapper"
+  ),
   "kinesis": "the package tensorflow-io",
   "labeled_tensor": "plain tensors",
   "layers": "tf.compat.v1.layers, or the package tf-slim",
