@@ -28,7 +28,8 @@ REPLACEMENTS = {
   ),
   "checkpoint.split_dependency": "one tf.Variable for each component",
   "cloud": "the package tensorflow-io",
-  "compiler": "tf.function(jit_compile=True)",
+  "compiler": "tf.xla.experimental",
+  "compiler.xla.check_function_argument_count": "inspect.signature",
   "constrained_optimization": "the package tensorflow-constrained-optimization",
   "copy_graph": "tf.compat.v1.train.import_meta_graph",
   "cudnn_rnn": "tf.compat.v1.keras.layers.CuDNNLSTM and CuDNNGRU",
@@ -284,9 +285,9 @@ class AbsentFinder(importlib.abc.MetaPathFinder):
     name = _below_contrib(fullname)
     if name is None:
       return None
-    from compat.contrib import deep  # It asks this module.
+    from compat.contrib import deep, second_names  # They ask this module.
 
-    spec = deep.spec_of(name)
+    spec = deep.spec_of(name) or second_names.spec_of(name)
     if spec is None:
       raise ImportError(message(_without_folders(name)))
     return spec
