@@ -25,6 +25,7 @@ _MODULES = (
   "estimator",
   "feature_column",
   "framework",
+  "graph_editor",
   "hooks",
   "image",
   "integrate",

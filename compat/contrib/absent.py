@@ -83,7 +83,7 @@ REPLACEMENTS = {
   "factorization.gmm": "sklearn.mixture.GaussianMixture",
   "ffmpeg": "the package tensorflow-io, or tf.audio.decode_wav",
   "gan": "the package tensorflow-gan",
-  "graph_editor": "tf.compat.v1.graph_util and tf.compat.v1.import_graph_def",
+  "graph_editor": "tf.contrib.graph_editor.copy_with_input_replacements",
   "hadoop": "the package tensorflow-io",
   "hooks": "tf.train.ProfilerHook",
   "ignite": "the package tensorflow-io",

@@ -26,6 +26,7 @@ PROMISED = (
   "estimator",
   "feature_column",
   "framework",
+  "graph_editor",
   "hooks",
   "image",
   "integrate",
