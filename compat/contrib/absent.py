@@ -155,6 +155,7 @@ REPLACEMENTS = {
   "nn": "tf.nn",
   "nn.rank_sampled_softmax_loss": "tf.nn.sampled_softmax_loss",
   "opt": f"tf.keras.optimizers, or tfa.optimizers of {_ADDONS}",
+  "opt.ShampooOptimizer": "tf.contrib.opt.GGTOptimizer",
   "periodic_resample": "tf.nn.depth_to_space and tf.nn.space_to_depth",
   **{
     f"opt.{name}{kind}": "tf.distribute.MultiWorkerMirroredStrategy"
@@ -165,6 +166,9 @@ REPLACEMENTS = {
   "proto": "tf.io.decode_proto and tf.io.encode_proto",
   "quantize": "the package tensorflow-model-optimization",
   "rnn": "tf.compat.v1.nn.rnn_cell, or tf.keras.layers",
+  "rnn.CFNCell": "tf.contrib.rnn.GRUCell",
+  "rnn.NTMCell": "a tf.nn.rnn_cell.RNNCell of the program's own",
+  "rnn.NTMControllerState": "a collections.namedtuple",
   "saved_model": "tf.saved_model",
   "slim": "the package tf-slim",
   "slim.DataFrameColumn": "tf.contrib.layers.real_valued_column",

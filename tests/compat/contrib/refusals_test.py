@@ -161,9 +161,6 @@ _VALUE_ERRORS = {
   "momentum=-1.0 must be at least 0": lambda: opt.LARSOptimizer(
     0.1, momentum=-1.0
   ),
-  "^use_iterative_root=True was": lambda: opt.ShampooOptimizer(
-    use_iterative_root=True
-  ),
   r"bucket_boundaries=\[3, 3\] must be increasing": lambda: (
     training.bucket_by_sequence_length(3, [3], 2, [3, 3])
   ),
