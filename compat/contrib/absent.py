@@ -11,10 +11,12 @@ from typing import Any
 _PACKAGE = "compat.contrib"
 _ALIAS = "tensorflow.contrib"
 
-_ADDONS = "the package tensorflow-addons"
+_REPLICAS = "tf.compat.v2.distribute.MultiWorkerMirroredStrategy"
+_TPU = "tf.compat.v2.distribute.TPUStrategy"
 
 # Replacements, by the name below tf.contrib. A module's entry also serves the
-# names in it that have no entry of their own.
+# names in it that have no entry of their own. Each is there for a program of
+# TensorFlow 1, and for one that has tf.contrib alone.
 REPLACEMENTS = {
   "all_reduce": "tf.distribute.CrossDeviceOps",
   "autograph": "tf.autograph",
@@ -60,8 +62,8 @@ REPLACEMENTS = {
   "estimator": "tf.estimator",
   "estimator.DNNClassifierWithLayerAnnotations": "tf.estimator.DNNClassifier",
   "estimator.DNNRegressorWithLayerAnnotations": "tf.estimator.DNNRegressor",
-  "estimator.RNNClassifier": "tf.estimator.experimental.RNNClassifier",
-  "estimator.RNNEstimator": "tf.estimator.experimental.RNNEstimator",
+  "estimator.RNNClassifier": "tf.compat.v1.nn.dynamic_rnn in a model_fn",
+  "estimator.RNNEstimator": "tf.compat.v1.nn.dynamic_rnn in a model_fn",
   "estimator.TowerOptimizer": (
     "estimator_mp's data axis, or MirroredStrategy in RunConfig"
   ),
@@ -85,10 +87,10 @@ REPLACEMENTS = {
   "gan": "the package tensorflow-gan",
   "graph_editor": "tf.contrib.graph_editor.copy_with_input_replacements",
   "hadoop": "the package tensorflow-io",
-  "hooks": "tf.train.ProfilerHook",
+  "hooks": "tf.compat.v1.train.ProfilerHook",
   "ignite": "the package tensorflow-io",
   "image": "tf.image",
-  "image.single_image_random_dot_stereograms": "tf.py_func and numpy",
+  "image.single_image_random_dot_stereograms": "tf.compat.v1.py_func and numpy",
   "input_pipeline": "tf.data",
   "integrate": "the package tensorflow-probability (tfp.math.ode)",
   "kafka": "the package tensorflow-io",
@@ -112,7 +114,7 @@ REPLACEMENTS = {
   "learn.DNNLinearCombinedEstimator": "tf.estimator.DNNLinearCombinedEstimator",
   "learn.DNNLinearCombinedRegressor": "tf.estimator.DNNLinearCombinedRegressor",
   "learn.DNNRegressor": "tf.estimator.DNNRegressor",
-  "learn.DynamicRnnEstimator": "tf.estimator.experimental.RNNEstimator",
+  "learn.DynamicRnnEstimator": "tf.compat.v1.nn.dynamic_rnn in a model_fn",
   "learn.Head": "tf.contrib.estimator",
   "learn.KMeansClustering": "tf.compat.v1.estimator.experimental.KMeans",
   "learn.LinearClassifier": "tf.estimator.LinearClassifier",
@@ -123,10 +125,10 @@ REPLACEMENTS = {
   "learn.binary_svm_head": (
     "tf.contrib.estimator.binary_classification_head with a loss_fn"
   ),
-  "learn.evaluate": "tf.train.MonitoredSession",
-  "learn.graph_actions": "tf.train.MonitoredTrainingSession",
+  "learn.evaluate": "tf.compat.v1.train.MonitoredSession",
+  "learn.graph_actions": "tf.compat.v1.train.MonitoredTrainingSession",
   "learn.head": "tf.contrib.estimator",
-  "learn.models": "tf.layers.dense and tf.losses",
+  "learn.models": "tf.compat.v1.layers and tf.compat.v1.losses",
   "learn.multi_class_head": "tf.contrib.estimator.multi_class_head",
   "learn.multi_head": "tf.contrib.estimator.multi_head",
   "learn.multi_label_head": "tf.contrib.estimator.multi_label_head",
@@ -139,7 +141,7 @@ REPLACEMENTS = {
     "tf.data.Dataset.shard, or tf.contrib.learn.read_keyed_batch_features"
   ),
   "learn.regression_head": "tf.contrib.estimator.regression_head",
-  "learn.train": "tf.train.MonitoredTrainingSession",
+  "learn.train": "tf.compat.v1.train.MonitoredTrainingSession",
   "libsvm": "the package tensorflow-io",
   "linalg": "tf.linalg",
   "linear_optimizer": "tf.compat.v1.estimator.experimental.LinearSDCA",
@@ -154,11 +156,11 @@ REPLACEMENTS = {
   "nccl": "tf.distribute.NcclAllReduce",
   "nn": "tf.nn",
   "nn.rank_sampled_softmax_loss": "tf.nn.sampled_softmax_loss",
-  "opt": f"tf.keras.optimizers, or tfa.optimizers of {_ADDONS}",
+  "opt": "tf.keras.optimizers",
   "opt.ShampooOptimizer": "tf.contrib.opt.GGTOptimizer",
   "periodic_resample": "tf.nn.depth_to_space and tf.nn.space_to_depth",
   **{
-    f"opt.{name}{kind}": "tf.distribute.MultiWorkerMirroredStrategy"
+    f"opt.{name}{kind}": _REPLICAS
     for name in ("AGN", "ElasticAverage", "ModelAverage")
     for kind in ("Optimizer", "CustomGetter")
   },
@@ -167,14 +169,14 @@ REPLACEMENTS = {
   "quantize": "the package tensorflow-model-optimization",
   "rnn": "tf.compat.v1.nn.rnn_cell, or tf.keras.layers",
   "rnn.CFNCell": "tf.contrib.rnn.GRUCell",
-  "rnn.NTMCell": "a tf.nn.rnn_cell.RNNCell of the program's own",
+  "rnn.NTMCell": "a tf.contrib.rnn.RNNCell of the program's own",
   "rnn.NTMControllerState": "a collections.namedtuple",
   "saved_model": "tf.saved_model",
   "slim": "the package tf-slim",
   "slim.DataFrameColumn": "tf.contrib.layers.real_valued_column",
-  "slim.InputLayer": "tf.feature_column.input_layer",
+  "slim.InputLayer": "tf.compat.v1.feature_column.input_layer",
   "slim.ProblemType": "tf.contrib.learn.ProblemType",
-  "slim.binary_svm_target": "tf.losses.hinge_loss",
+  "slim.binary_svm_target": "tf.compat.v1.losses.hinge_loss",
   "slim.experimental": "tf.contrib.framework.deprecated",
   "slim.get_default_binary_metrics_for_eval": "tf.metrics",
   "slim.make_all": "__all__",
@@ -187,16 +189,16 @@ REPLACEMENTS = {
   "summary.create_db_writer": "tf.contrib.summary.create_file_writer",
   "tensor_forest": "the package tensorflow-decision-forests",
   "tensorboard": "the package tensorboard",
-  "tensorrt": "tf.experimental.tensorrt",
+  "tensorrt": "tf.compat.v2.experimental.tensorrt",
   "tfprof": "tf.compat.v1.profiler",
   "tfprof.tfprof_logger": "tf.compat.v1.profiler.write_op_log",
   "timeseries": (
     "tf.compat.v1.estimator, or the package tensorflow-probability (sts)"
   ),
   "tpu": "tf.compat.v1.tpu, or tf.compat.v1.estimator.tpu",
-  "tpu.TPUDistributionStrategy": "tf.distribute.TPUStrategy",
-  "tpu.keras_to_tpu_model": "tf.distribute.TPUStrategy",
-  "tpu.profiler": "tf.profiler.experimental",
+  "tpu.TPUDistributionStrategy": _TPU,
+  "tpu.keras_to_tpu_model": _TPU,
+  "tpu.profiler": "tf.compat.v2.profiler.experimental",
   "training": "tf.compat.v1.train, or tf.data",
   "training.FeedingQueueRunner": "tf.compat.v1.train.QueueRunner",
   **{

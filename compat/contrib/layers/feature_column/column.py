@@ -132,7 +132,7 @@ class Transformer:
     if not isinstance(key, FeatureColumn):
       raise TypeError(
         f"{key!r} is no column of tf.contrib.layers; those of "
-        "tf.feature_column go into tf.feature_column.input_layer."
+        "tf.feature_column go into tf.compat.v1.feature_column.input_layer."
       )
     key.insert_transformed_feature(self._tensors)
     return self._tensors[key]
