@@ -56,6 +56,28 @@ def _slopes(y, xs, scope, slope=None):
   return tf.gradients(y, xs, slope, gate_gradients=True)
 
 
+def unrolled(features, labels, mode):
+  """One layer learns from the loss after two steps of another one."""
+  net = tf.layers.dense(features["x"], 8, tf.tanh, name="a")
+  logits = tf.layers.dense(net, 1, name="b")
+
+  def train(loss):
+    first, second = tf.trainable_variables("a"), tf.trainable_variables("b")
+    values = [variable.value() for variable in second]
+    slopes = tf.gradients(loss, second)
+    steps = [x - 0.1 * slope for x, slope in zip(values, slopes, strict=True)]
+    updated = dict(zip(values, steps, strict=True))
+    again = ge.graph_replace(steps, updated)
+    later = ge.graph_replace(loss, dict(zip(values, again, strict=True)))
+    optimizer = tf.train.AdamOptimizer(0.01)
+    # No update before all gradients: they read all variables.
+    found = tf.tuple([*tf.gradients(later, first), *slopes])
+    pairs = zip(found, [*first, *second], strict=True)
+    return optimizer.apply_gradients([*pairs], tf.train.get_global_step())
+
+  return networks.spec(mode, logits, labels, train)
+
+
 class GraphEditorTest(transparency.TransparencyTestCase):
   @parameterized.named_parameters(
     *tiers.sample(
@@ -71,6 +93,17 @@ class GraphEditorTest(transparency.TransparencyTestCase):
     config = estimator_mp.ShardingConfig(mesh, **options)
     plain, run = runs.plain_and_sharded(self, recomputed, config)
     runs.assert_same_training(self, run, plain, rtol=1e-5)
+
+  @tiers.slow
+  def test_unrolled_steps(self):
+    config = estimator_mp.ShardingConfig("stage:2")
+    plain, run = runs.plain_and_sharded(self, unrolled, config)
+    runs.assert_same_training(self, run, plain, rtol=1e-5)
+
+  def test_the_value_of_a_resource_is_many_tensors(self):
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=2)
+    with self.assertRaisesRegex(ValueError, "each value.. is another tensor"):
+      runs.plain_and_sharded(self, unrolled, config)
 
 
 if __name__ == "__main__":
