@@ -33,9 +33,14 @@ def of_contrib() -> Mapping[str, str]:
 
 
 def of_raised_errors() -> Iterator[tuple[str, str]]:
-  """Yields the place and the text of each error that compat raises."""
-  root = pathlib.Path(compat.__file__).parent
-  for path in sorted(root.rglob("*.py")):
+  """Yields the place and the text of each error that is raised here."""
+  root = pathlib.Path(compat.__file__).parents[1]
+  paths = [
+    path
+    for package in ("compat", "estimator_mp")
+    for path in sorted((root / package).rglob("*.py"))
+  ]
+  for path in paths:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
       if isinstance(node, ast.Raise):
         texts = [x.value for x in ast.walk(node) if isinstance(x, ast.Constant)]

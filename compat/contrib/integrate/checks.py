@@ -1,11 +1,12 @@
 """What an initial value problem has to be."""
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-# dy/dt of (y, t).
-Derivative = Any
+# dy/dt, of the state and the time.
+Derivative = Callable[[tf.Tensor, tf.Tensor], Any]
 
 
 def problem(y0: Any, t: Any) -> tuple[tf.Tensor, tf.Tensor]:
