@@ -249,6 +249,7 @@ class Driver:
     if self._purpose.trains:
       graph_checks.check_gradients(any(map(graph_reads.is_of_gradient, ops)))
     graph_checks.check_no_tpu_ops(ops)
+    graph_checks.check_no_compiled_computation(ops)
     fetches = _fetches(spec, self._purpose)
     flat = tf.nest.flatten(fetches, expand_composites=True)
     results = [None if self._purpose.trains else spec.predictions, spec.loss]

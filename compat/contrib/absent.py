@@ -11,10 +11,12 @@ from typing import Any
 _PACKAGE = "compat.contrib"
 _ALIAS = "tensorflow.contrib"
 
-_ADDONS = "the package tensorflow-addons"
+_REPLICAS = "tf.compat.v2.distribute.MultiWorkerMirroredStrategy"
+_TPU = "tf.compat.v2.distribute.TPUStrategy"
 
 # Replacements, by the name below tf.contrib. A module's entry also serves the
-# names in it that have no entry of their own.
+# names in it that have no entry of their own. Each is there for a program of
+# TensorFlow 1, and for one that has tf.contrib alone.
 REPLACEMENTS = {
   "all_reduce": "tf.distribute.CrossDeviceOps",
   "autograph": "tf.autograph",
@@ -28,7 +30,8 @@ REPLACEMENTS = {
   ),
   "checkpoint.split_dependency": "one tf.Variable for each component",
   "cloud": "the package tensorflow-io",
-  "compiler": "tf.function(jit_compile=True)",
+  "compiler": "tf.xla.experimental",
+  "compiler.xla.check_function_argument_count": "inspect.signature",
   "constrained_optimization": "the package tensorflow-constrained-optimization",
   "copy_graph": "tf.compat.v1.train.import_meta_graph",
   "cudnn_rnn": "tf.compat.v1.keras.layers.CuDNNLSTM and CuDNNGRU",
@@ -74,17 +77,21 @@ REPLACEMENTS = {
   "factorization.gmm": "sklearn.mixture.GaussianMixture",
   "ffmpeg": "the package tensorflow-io, or tf.audio.decode_wav",
   "gan": "the package tensorflow-gan",
-  "graph_editor": "tf.compat.v1.graph_util and tf.compat.v1.import_graph_def",
+  "graph_editor": "tf.contrib.graph_editor.copy_with_input_replacements",
   "hadoop": "the package tensorflow-io",
-  "hooks": "tf.train.ProfilerHook",
+  "hooks": "tf.compat.v1.train.ProfilerHook",
   "ignite": "the package tensorflow-io",
   "image": "tf.image",
-  "image.single_image_random_dot_stereograms": "tf.py_func and numpy",
+  "image.single_image_random_dot_stereograms": "tf.compat.v1.py_func and numpy",
   "input_pipeline": "tf.data",
   "integrate": "the package tensorflow-probability (tfp.math.ode)",
   "kafka": "the package tensorflow-io",
   "keras": "tf.keras",
-  "kernel_methods": "tf.keras.layers.experimental.RandomFourierFeatures",
+  "kernel_methods": "tf.contrib.kernel_methods.RandomFourierFeatureMapper",
+  "kernel_methods.KernelLinearClassifier": (
+    "tf.estimator.LinearClassifier, whose input_fn maps features by "
+    "tf.contrib.kernel_methods.RandomFourierFeatureMapper"
+  ),
   "kinesis": "the package tensorflow-io",
   "labeled_tensor": "plain tensors",
   "layers": "tf.compat.v1.layers, or the package tf-slim",
@@ -110,10 +117,10 @@ REPLACEMENTS = {
   "learn.binary_svm_head": (
     "tf.contrib.estimator.binary_classification_head with a loss_fn"
   ),
-  "learn.evaluate": "tf.train.MonitoredSession",
-  "learn.graph_actions": "tf.train.MonitoredTrainingSession",
+  "learn.evaluate": "tf.compat.v1.train.MonitoredSession",
+  "learn.graph_actions": "tf.compat.v1.train.MonitoredTrainingSession",
   "learn.head": "tf.contrib.estimator",
-  "learn.models": "tf.layers.dense and tf.losses",
+  "learn.models": "tf.compat.v1.layers and tf.compat.v1.losses",
   "learn.multi_class_head": "tf.contrib.estimator.multi_class_head",
   "learn.multi_head": "tf.contrib.estimator.multi_head",
   "learn.multi_label_head": "tf.contrib.estimator.multi_label_head",
@@ -126,7 +133,7 @@ REPLACEMENTS = {
     "tf.data.Dataset.shard, or tf.contrib.learn.read_keyed_batch_features"
   ),
   "learn.regression_head": "tf.contrib.estimator.regression_head",
-  "learn.train": "tf.train.MonitoredTrainingSession",
+  "learn.train": "tf.compat.v1.train.MonitoredTrainingSession",
   "libsvm": "the package tensorflow-io",
   "linalg": "tf.linalg",
   "linear_optimizer": "tf.compat.v1.estimator.experimental.LinearSDCA",
@@ -141,10 +148,11 @@ REPLACEMENTS = {
   "nccl": "tf.distribute.NcclAllReduce",
   "nn": "tf.nn",
   "nn.rank_sampled_softmax_loss": "tf.nn.sampled_softmax_loss",
-  "opt": f"tf.keras.optimizers, or tfa.optimizers of {_ADDONS}",
+  "opt": "tf.keras.optimizers",
+  "opt.ShampooOptimizer": "tf.contrib.opt.GGTOptimizer",
   "periodic_resample": "tf.nn.depth_to_space and tf.nn.space_to_depth",
   **{
-    f"opt.{name}{kind}": "tf.distribute.MultiWorkerMirroredStrategy"
+    f"opt.{name}{kind}": _REPLICAS
     for name in ("AGN", "ElasticAverage", "ModelAverage")
     for kind in ("Optimizer", "CustomGetter")
   },
@@ -152,12 +160,15 @@ REPLACEMENTS = {
   "proto": "tf.io.decode_proto and tf.io.encode_proto",
   "quantize": "the package tensorflow-model-optimization",
   "rnn": "tf.compat.v1.nn.rnn_cell, or tf.keras.layers",
+  "rnn.CFNCell": "tf.contrib.rnn.GRUCell",
+  "rnn.NTMCell": "a tf.contrib.rnn.RNNCell of the program's own",
+  "rnn.NTMControllerState": "a collections.namedtuple",
   "saved_model": "tf.saved_model",
   "slim": "the package tf-slim",
   "slim.DataFrameColumn": "tf.contrib.layers.real_valued_column",
-  "slim.InputLayer": "tf.feature_column.input_layer",
+  "slim.InputLayer": "tf.compat.v1.feature_column.input_layer",
   "slim.ProblemType": "tf.contrib.learn.ProblemType",
-  "slim.binary_svm_target": "tf.losses.hinge_loss",
+  "slim.binary_svm_target": "tf.compat.v1.losses.hinge_loss",
   "slim.experimental": "tf.contrib.framework.deprecated",
   "slim.get_default_binary_metrics_for_eval": "tf.metrics",
   "slim.make_all": "__all__",
@@ -170,16 +181,16 @@ REPLACEMENTS = {
   "summary.create_db_writer": "tf.contrib.summary.create_file_writer",
   "tensor_forest": "the package tensorflow-decision-forests",
   "tensorboard": "the package tensorboard",
-  "tensorrt": "tf.experimental.tensorrt",
+  "tensorrt": "tf.compat.v2.experimental.tensorrt",
   "tfprof": "tf.compat.v1.profiler",
   "tfprof.tfprof_logger": "tf.compat.v1.profiler.write_op_log",
   "timeseries": (
     "tf.compat.v1.estimator, or the package tensorflow-probability (sts)"
   ),
   "tpu": "tf.compat.v1.tpu, or tf.compat.v1.estimator.tpu",
-  "tpu.TPUDistributionStrategy": "tf.distribute.TPUStrategy",
-  "tpu.keras_to_tpu_model": "tf.distribute.TPUStrategy",
-  "tpu.profiler": "tf.profiler.experimental",
+  "tpu.TPUDistributionStrategy": _TPU,
+  "tpu.keras_to_tpu_model": _TPU,
+  "tpu.profiler": "tf.compat.v2.profiler.experimental",
   "training": "tf.compat.v1.train, or tf.data",
   "training.FeedingQueueRunner": "tf.compat.v1.train.QueueRunner",
   **{
@@ -272,9 +283,9 @@ class AbsentFinder(importlib.abc.MetaPathFinder):
     name = _below_contrib(fullname)
     if name is None:
       return None
-    from compat.contrib import deep  # It asks this module.
+    from compat.contrib import deep, second_names  # They ask this module.
 
-    spec = deep.spec_of(name)
+    spec = deep.spec_of(name) or second_names.spec_of(name)
     if spec is None:
       raise ImportError(message(_without_folders(name)))
     return spec

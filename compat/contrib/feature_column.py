@@ -56,7 +56,7 @@ def sequence_input_layer(
         f"feature_columns has {column}, which is not dense, or not of "
         "sequences; put a sequence_categorical_column into an embedding_column "
         "or an indicator_column, and what is not of sequences into "
-        "tf.feature_column.input_layer."
+        "tf.compat.v1.feature_column.input_layer."
       )
   with v1.variable_scope(None, "sequence_input_layer", features.values()):
     values, lengths = sequence_columns.dense_tensors(

@@ -1,7 +1,7 @@
 """Edits of a graph that TensorFlow has no public names for.
 
-Of estimator_mp, only the folders `graph` and `lower` use them. Tested on
-TensorFlow 2.15.1 and 2.21.0.
+Of estimator_mp, only the folders `graph` and `lower` use them; of compat, only
+tf.contrib.graph_editor. Tested on TensorFlow 2.15.1 and 2.21.0.
 
 - `Operation._set_device` places an op after it was made; publicly that is
   possible only while it is made.

@@ -47,6 +47,27 @@ def check_no_tpu_ops(ops: Sequence[tf.Operation]) -> None:
       )
 
 
+def check_no_compiled_computation(ops: Sequence[tf.Operation]) -> None:
+  """Raises if XLA is to compile a part of the graph as one op.
+
+  No op of it can be on another device, or give a value to one outside.
+
+  Args:
+    ops: All ops of a model.
+
+  Raises:
+    ValueError: With an output of it.
+  """
+  for op in ops:
+    if op.type == op_types.XLA_OUTPUT:
+      raise ValueError(
+        f"model_fn makes {op.name!r}, an output of tf.xla.experimental.compile "
+        "or of tf.contrib.compiler.xla, which compile all ops for one device; "
+        "leave it out, and use tf.function(jit_compile=True) or "
+        "tf.xla.experimental.jit_scope, which compile ops where they are"
+      )
+
+
 def check_loops(
   ops: Sequence[tf.Operation], stages: Mapping[tf.Operation, int]
 ) -> None:

@@ -306,6 +306,8 @@ RECEIVES = frozenset(["_HostRecv", "_Recv"])
 COLLECTIVES = frozenset(["CollectiveReduceV2", "NcclAllReduce"])
 # Ops that no device of a mesh has a kernel for.
 TPU_ONLY = frozenset(["CrossReplicaSum"])
+# What `tf.xla.experimental.compile` makes of each output of a computation.
+XLA_OUTPUT = "XlaClusterOutput"
 # Grappler makes a `HostConst` of a constant that is to stay in host memory.
 CONSTANTS = frozenset(["Const", "HostConst"])
 # Their outputs share memory that outlives a step.

@@ -1,7 +1,7 @@
 """The modules that TensorFlow 1.15.5 had below `python` in tf.contrib.
 
-As its wheel has them, without tests and generated files. A line that begins
-with two spaces goes on with the folder before it.
+As its wheel has them, without tests and generated files; tf.contrib.lite is
+1.12's. A line that begins with two spaces goes on with the folder before it.
 """
 
 _TEXT = """
@@ -126,6 +126,7 @@ libsvm.python.ops: libsvm_ops
 linear_optimizer.python: ops sdca_estimator sdca_optimizer
 linear_optimizer.python.ops: sdca_ops sharded_mutable_dense_hashtable
   sparse_feature_column
+lite.python: convert convert_saved_model interpreter lite lite_constants op_hint
 losses.python: losses metric_learning
 losses.python.losses: loss_ops
 losses.python.metric_learning: metric_loss_ops

@@ -127,14 +127,14 @@ class LossScaleOptimizer(tf.compat.v1.train.Optimizer):
     """Wraps an optimizer.
 
     Args:
-      opt: a tf.train.Optimizer, which makes the steps.
+      opt: a tf.compat.v1.train.Optimizer, which makes the steps.
       loss_scale_manager: knows the scale.
 
     Raises:
       ValueError: if opt is none.
     """
     if not isinstance(opt, tf.compat.v1.train.Optimizer):
-      raise ValueError(f"opt={opt!r} must be a tf.train.Optimizer.")
+      raise ValueError(f"opt={opt!r} must be a tf.compat.v1.train.Optimizer.")
     super().__init__(use_locking=False, name="LossScaleOptimizer")
     self._opt = opt
     self._loss_scale_manager = loss_scale_manager

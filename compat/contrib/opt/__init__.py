@@ -20,7 +20,6 @@ from compat.contrib.opt.multitask import (
   clip_gradients_by_global_norm,
 )
 from compat.contrib.opt.reg_adagrad import RegAdagradOptimizer
-from compat.contrib.opt.shampoo import ShampooOptimizer
 from compat.contrib.opt.sign import AddSignOptimizer, PowerSignOptimizer
 from compat.contrib.opt.weight_decay import (
   AdamWOptimizer,
@@ -54,7 +53,6 @@ __all__ = [
   "PowerSignOptimizer",
   "RegAdagradOptimizer",
   "ScipyOptimizerInterface",
-  "ShampooOptimizer",
   "VariableClippingOptimizer",
   "clip_gradients_by_global_norm",
   "extend_with_decoupled_weight_decay",

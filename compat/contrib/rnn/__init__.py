@@ -28,7 +28,6 @@ from compat.contrib.rnn.fused import (
   TimeReversedFusedRNN,
 )
 from compat.contrib.rnn.gated_cells import (
-  CFNCell,
   IntersectionRNNCell,
   MinimalRNNCell,
   NASCell,
@@ -58,7 +57,6 @@ from compat.contrib.rnn.sequences import (
   stack_bidirectional_rnn,
   transpose_batch_time,
 )
-from compat.contrib.rnn.turing_machine import NTMCell, NTMControllerState
 from compat.contrib.rnn.wrappers import (
   CompiledWrapper,
   EmbeddingWrapper,
@@ -94,7 +92,6 @@ __all__ = (
   "BasicLSTMCell",
   "BasicRNNCell",
   "BidirectionalGridLSTMCell",
-  "CFNCell",
   "CompiledWrapper",
   "Conv1DLSTMCell",
   "Conv2DLSTMCell",
@@ -127,8 +124,6 @@ __all__ = (
   "MinimalRNNCell",
   "MultiRNNCell",
   "NASCell",
-  "NTMCell",
-  "NTMControllerState",
   "OutputProjectionWrapper",
   "PhasedLSTMCell",
   "RNNCell",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 _MIXED = "tf.keras.mixed_precision of TensorFlow 2"
-_PROFILER = "the TensorFlow Profiler, tf.profiler.experimental"
+_PROFILER = "the TensorFlow Profiler, tf.compat.v2.profiler.experimental"
 _RNN_FOR_LITE = "tf.keras.layers.LSTM, which tf.lite converts"
 _SCIKIT = "the package scikeras"
 _TPU = "tf.tpu.experimental.embedding"

@@ -12,6 +12,8 @@ from tensorflow.contrib import (  # noqa: E402
   estimator,
   framework,
   image,
+  integrate,
+  kernel_methods,
   layers,
   legacy_seq2seq,
   lookup,
@@ -46,6 +48,12 @@ def _number(**arguments):
 def _weighted_sum(columns):
   features = {"w": tf.constant([["a"]])}
   return layers.weighted_sum_from_feature_columns(features, columns, 1)
+
+
+def _hinge(logits, labels=(0, 1), **arguments):
+  return kernel_methods.sparse_multiclass_hinge_loss(
+    tf.convert_to_tensor(labels), logits, **arguments
+  )
 
 
 def _gru():
@@ -143,12 +151,32 @@ _VALUE_ERRORS = {
   "num_oov_buckets.*got -1": lambda: lookup.index_table_from_tensor(
     ["a"], num_oov_buckets=-1
   ),
+  # Solutions of differential equations, and losses of kernels.
+  "method='rk45' must be 'dopri5'": lambda: integrate.odeint(
+    tf.negative, 1.0, [0.0, 1.0], method="rk45"
+  ),
+  "options={'safety': 0.8} are .*give method='dopri5'": lambda: (
+    integrate.odeint(tf.negative, 1.0, [0.0, 1.0], options={"safety": 0.8})
+  ),
+  "method='euler' must be one of midpoint, rk4": lambda: integrate.odeint_fixed(
+    tf.negative, 1.0, [0.0, 1.0], method="euler"
+  ),
+  r"t has the shape \(1, 2\); .*vector": lambda: integrate.odeint(
+    tf.negative, 1.0, [[0.0, 1.0]]
+  ),
+  r"dt has the shape \(3,\); .*each of the 1 intervals": lambda: (
+    integrate.odeint_fixed(tf.negative, 1.0, [0.0, 1.0], [0.1, 0.1, 0.1])
+  ),
+  r"logits have the shape \(2,\)": lambda: _hinge(_zeros(2)),
+  "labels are of float32; .*int32 or int64": lambda: _hinge(
+    _zeros(2, 3), labels=_zeros(2)
+  ),
+  r"weights have the shape \(1, 1, 2\)": lambda: _hinge(
+    _zeros(2, 3), weights=_zeros(1, 1, 2)
+  ),
   # Optimizers and strategies.
   "momentum=-1.0 must be at least 0": lambda: opt.LARSOptimizer(
     0.1, momentum=-1.0
-  ),
-  "^use_iterative_root=True was": lambda: opt.ShampooOptimizer(
-    use_iterative_root=True
   ),
   r"bucket_boundaries=\[3, 3\] must be increasing": lambda: (
     training.bucket_by_sequence_length(3, [3], 2, [3, 3])
@@ -242,6 +270,12 @@ _TYPE_ERRORS = {
     lambda: layers.sequence_input_from_feature_columns(
       {}, [_embedded_sequence()]
     )
+  ),
+  "y0 is of int32; .*floats": lambda: integrate.odeint(
+    tf.negative, 1, [0.0, 1.0]
+  ),
+  "t is of int32; .*floats": lambda: integrate.odeint_fixed(
+    tf.negative, 1.0, tf.constant([0, 1])
   ),
   "'luong', which is no AttentionMechanism": lambda: seq2seq.AttentionWrapper(
     _gru(), "luong"

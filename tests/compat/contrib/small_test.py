@@ -104,7 +104,7 @@ class RefusedTest(parameterized.TestCase):
     ("memory_stats.BytesLimit", "tf.config.experimental.get_memory_info"),
     ("quantize.create_training_graph", "tensorflow-model-optimization"),
     ("tensor_forest", "tensorflow-decision-forests"),
-    ("tpu.keras_to_tpu_model", "tf.distribute.TPUStrategy"),
+    ("tpu.keras_to_tpu_model", "tf.compat.v2.distribute.TPUStrategy"),
   )
   def test_names_what_to_use(self, path, replacement):
     with self.assertRaisesRegex(AttributeError, f"Use .*{replacement}"):

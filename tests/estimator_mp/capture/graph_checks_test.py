@@ -32,6 +32,17 @@ class GraphChecksTest(graph_case.GraphCase):
     ):
       graph_checks.check_no_tpu_ops([fine, tpu])
 
+  def test_a_computation_that_is_compiled_for_one_device(self):
+    with v1.xla.experimental.jit_scope():
+      fine = tf.square(tf.constant(1.0)).op
+    graph_checks.check_no_compiled_computation([fine])
+    v1.xla.experimental.compile(lambda: tf.constant(1.0))
+    with self.assertRaisesRegex(
+      ValueError,
+      "model_fn makes 'output0', an output of .*experimental.compile",
+    ):
+      graph_checks.check_no_compiled_computation(self.graph.get_operations())
+
   def _loop(self):
     """Returns the ops of the body of a loop of TensorFlow 1, and one before."""
     self.use_v1_control_flow()

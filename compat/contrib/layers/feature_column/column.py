@@ -119,8 +119,8 @@ def check_is_of_layers(column: Any) -> None:
   if not isinstance(column, FeatureColumn):
     raise TypeError(
       f"{column!r} is no column of tf.contrib.layers; those of "
-      "tf.feature_column go into tf.feature_column.input_layer, and those of "
-      "sequences into tf.contrib.feature_column.sequence_input_layer."
+      "tf.feature_column go into tf.compat.v1.feature_column.input_layer, and "
+      "those of sequences into tf.contrib.feature_column.sequence_input_layer."
     )
 
 

@@ -186,11 +186,6 @@ def minimal_arguments():
   return _looped(cell)
 
 
-def chaos_free_arguments():
-  cell = rnn_cell.CFNCell(3, activation="relu", bias_initializer="zeros")
-  return _looped(cell)
-
-
 def nas():
   return _looped(_rnn.NASCell(3))
 
@@ -358,34 +353,6 @@ def grid_bidirectional():
   found = _unrolled(cell, _WIDE)
   found["fields"] = ",".join(cell.state_tuple_type._fields)
   return found
-
-
-def turing_machine():
-  cell = rnn_cell.NTMCell(
-    _rnn.BasicLSTMCell(4),
-    memory_size=5,
-    memory_vector_dim=3,
-    read_head_num=2,
-    write_head_num=1,
-  )
-  return _unrolled(cell)
-
-
-def turing_machine_arguments():
-  cell = rnn_cell.NTMCell(
-    _rnn.LSTMCell(4),
-    memory_size=6,
-    memory_vector_dim=2,
-    read_head_num=1,
-    write_head_num=2,
-    shift_range=2,
-    output_dim=3,
-    clip_value=0.5,
-  )
-  return _looped(cell, batch=_BATCH, sequence_length=None)
-
-
-# Around another cell.
 
 
 def attention():

@@ -12,7 +12,7 @@ compat.install(v1=True, v1_packages=["tests.compat.v1"])
 
 from compat import contrib  # noqa: E402
 from compat.private import kept_names  # noqa: E402
-from tests.compat.v1.names import comparison, page, write  # noqa: E402
+from tests.compat.v1.names import comparison, page, uses, write  # noqa: E402
 
 import tensorflow as tf  # noqa: E402
 from absl.testing import absltest, parameterized  # noqa: E402
@@ -48,6 +48,7 @@ class NamesTest(parameterized.TestCase):
     super().setUpClass()
     cls.names = comparison.outside_contrib(tf)
     cls.contrib = comparison.contrib(tf)
+    cls.uses = uses.most_used(tf)
 
   def test_names_outside_contrib_work_or_name_a_replacement(self):
     lost = [one.recorded.path for one in self.names if one.is_lost]
@@ -95,11 +96,26 @@ class NamesTest(parameterized.TestCase):
     others = {x: one.differences for x, one in found.items() if one.differences}
     self.assertEqual(others, _KEPT_WITH_OTHER_ARGUMENTS)
 
+  def test_of_what_programs_use_most_the_first_thirty_are_there(self):
+    self.assertLen(self.uses, uses.MOST)
+    refused = [one.path for one in self.uses[:30] if one.replacement]
+    self.assertEmpty(refused)
+
+  def test_the_page_has_the_state_of_what_programs_use_most(self):
+    if not write.real_version().startswith(_OF_THE_PAGE):
+      self.skipTest(f"The page is of TensorFlow {_OF_THE_PAGE}")
+    written = pathlib.Path(write.PAGE).read_text(encoding="utf-8")
+    self.assertIn(page.table_of_uses(self.uses), written)
+    searches = uses.sample()
+    hits = sum(sum(names.values()) for names in searches.values())
+    self.assertIn(f"in a sample of {hits} uses", written)
+    self.assertIn(f"for each of {len(searches)} texts", written)
+
   def test_no_name_of_the_page_is_lost(self):
     if not write.real_version().startswith(_OF_THE_PAGE):
       self.skipTest(f"The page is of TensorFlow {_OF_THE_PAGE}")
     written = pathlib.Path(write.PAGE).read_text(encoding="utf-8")
-    now = page.with_tables(written, self.names, self.contrib)
+    now = page.with_tables(written, self.names, self.contrib, self.uses)
     self.assertEmpty(page.losses(written, now))
 
 

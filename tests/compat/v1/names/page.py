@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tests.compat.v1.names.comparison import Found
+from tests.compat.v1.names.uses import Use
 
 _SECTION = (
   "<!-- {0}: begin (written by tests/compat/v1/names) -->\n",
@@ -18,7 +19,10 @@ _SECTION = (
 
 
 def with_tables(
-  page: str, names: Sequence[Found], contrib: Sequence[Found]
+  page: str,
+  names: Sequence[Found],
+  contrib: Sequence[Found],
+  uses: Sequence[Use],
 ) -> str:
   """Returns a page with its tables written anew.
 
@@ -26,11 +30,13 @@ def with_tables(
     page: docs/tensorflow1.md.
     names: what is there outside contrib.
     contrib: what is there of contrib.
+    uses: what programs use most of contrib.
   """
   tables = {
     "namespaces": _namespaces(names),
     "replaced": _replaced(names),
     "arguments": _arguments(names),
+    "uses": _uses(uses),
     "contrib": _contrib(contrib),
   }
   for title, lines in tables.items():
@@ -40,6 +46,11 @@ def with_tables(
     table = "\n".join(lines).strip()
     page = f"{head}{begin}\n{table}\n\n{end}{tail}"
   return page
+
+
+def table_of_uses(uses: Sequence[Use]) -> str:
+  """Returns the table of what programs use most of contrib."""
+  return "\n".join(_uses(uses))
 
 
 def losses(before: str, after: str) -> list[str]:
@@ -115,6 +126,25 @@ def _arguments(found: Sequence[Found]) -> Iterator[str]:
   for what, paths in sorted(groups.items(), key=lambda item: item[1]):
     paths = [f"tf.{path}" for path in paths]
     yield f"| {_listed(paths)} | {what} |"
+
+
+def _uses(uses: Sequence[Use]) -> Iterator[str]:
+  """A line for all names with as many hits."""
+  groups = collections.defaultdict(list)
+  for one in uses:
+    groups[one.hits].append(one)
+  yield "| hits | there | there with a package | refused |"
+  yield "| --- | --- | --- | --- |"
+  for hits, group in groups.items():
+    there = [x.path for x in group if not x.package and not x.replacement]
+    packages = [f"`{x.path}` ({x.package})" for x in group if x.package]
+    refused = [
+      f"`{x.path}`: use {x.replacement}" for x in group if x.replacement
+    ]
+    yield (
+      f"| {hits} | {_listed(there)} | {', '.join(packages)} | "
+      f"{'; '.join(refused)} |"
+    )
 
 
 def _contrib(found: Sequence[Found]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import pathlib
 import sys
 from typing import Any
 
-from tests.compat.v1.names import comparison, page
+from tests.compat.v1.names import comparison, page, uses
 
 PAGE = pathlib.Path(__file__).resolve().parents[4] / "docs" / "tensorflow1.md"
 
@@ -20,7 +20,10 @@ def as_it_should_be(written: str, tf: Any) -> str:
     tf: what a program of TensorFlow 1 sees.
   """
   return page.with_tables(
-    written, comparison.outside_contrib(tf), comparison.contrib(tf)
+    written,
+    comparison.outside_contrib(tf),
+    comparison.contrib(tf),
+    uses.most_used(tf),
   )
 
 
