@@ -22,6 +22,7 @@ _MODULES = (
   "distributions",
   "eager",
   "estimator",
+  "factorization",
   "feature_column",
   "framework",
   "hooks",

@@ -24,6 +24,7 @@ _CONTRIB = "compat.contrib"
 HOMES: Mapping[str, str] = {
   "layers.python.layers.embedding_ops": "layers.scattered",
   "layers.python.ops.sparse_feature_cross_op": "layers.crosses",
+  "learn.python.learn.estimators.metric_key": "learn.constants",
   "opt.python.training.sign_decay": "opt.sign",
   "seq2seq.python.ops.beam_search_decoder": "seq2seq.beams",
 }

@@ -59,6 +59,7 @@ class BaseEstimator(Evaluable, Trainable):
       config = config.replace(model_dir=model_dir)
     self._model_dir = model_dir
     self._config = config
+    self._changes: list[Callable[[Any], Any]] = []
 
   @property
   def model_dir(self) -> str:
@@ -231,26 +232,22 @@ class BaseEstimator(Evaluable, Trainable):
     outputs: Iterable[str] | None,
     once: bool,
   ) -> Iterator[Any]:
-    with tf.Graph().as_default() as graph:
-      tf.compat.v1.set_random_seed(self._config.tf_random_seed)
-      tf.compat.v1.train.create_global_step(graph)
+    has_queues = False
+
+    def features_fn() -> Any:
+      nonlocal has_queues
       features = _features_of(input_fn())
-      ops = self._call_model_fn(features, None, ModeKeys.INFER)
-      predictions = _filtered(ops.predictions, outputs)
-      queues = graph.get_collection(tf.compat.v1.GraphKeys.QUEUE_RUNNERS)
-      once = once and not queues
-      creator = tf.compat.v1.train.ChiefSessionCreator(
-        scaffold=ops.scaffold or tf.compat.v1.train.Scaffold(),
-        checkpoint_filename_with_path=tf.train.latest_checkpoint(
-          self._model_dir
-        ),
-        config=self._session_config(),
+      has_queues = bool(
+        tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.QUEUE_RUNNERS)
       )
-      with tf.compat.v1.train.MonitoredSession(creator, hooks) as session:
-        while not session.should_stop():
-          yield session.run(predictions)
-          if once:
-            break
+      return features
+
+    for batch in self._core(outputs=outputs).predict(
+      features_fn, hooks=hooks, yield_single_examples=False
+    ):
+      yield batch
+      if once and not has_queues:
+        break
 
   def predict_ops(self, features: Any) -> ModelFnOps:
     """Makes the model's graph for predictions, in the current graph."""
@@ -310,8 +307,21 @@ class BaseEstimator(Evaluable, Trainable):
       return self._config.session_config
     return tf.compat.v1.ConfigProto(allow_soft_placement=True)
 
-  def _core(self, metrics: Mapping[Any, Any] | None = None) -> Any:
-    """The tf.estimator.Estimator that trains and evaluates this model."""
+  def change_core(self, change: Callable[[Any], Any]) -> None:
+    """Lets a function change each tf.estimator.Estimator that runs this model.
+
+    Args:
+      change: returns the Estimator to use of the one that is given.
+    """
+    self._changes.append(change)
+    self._core()  # For its errors.
+
+  def _core(
+    self,
+    metrics: Mapping[Any, Any] | None = None,
+    outputs: Iterable[str] | None = None,
+  ) -> Any:
+    """The tf.estimator.Estimator that runs this model, made for one run."""
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
       ops = self._call_model_fn(features, labels, mode, metrics)
@@ -321,13 +331,18 @@ class BaseEstimator(Evaluable, Trainable):
         if "loss" in found:
           found[_NO_LOSS] = found.pop("loss")
       return ops._replace(
-        eval_metric_ops=found, output_alternatives=None
+        predictions=_filtered(ops.predictions, outputs),
+        eval_metric_ops=found,
+        output_alternatives=None,
       ).estimator_spec()
 
     config = self._config
     if config.session_config is None:
       config = config.replace(session_config=self._session_config())
-    return tf.compat.v1.estimator.Estimator(model_fn, config=config)
+    core = tf.compat.v1.estimator.Estimator(model_fn, config=config)
+    for change in self._changes:
+      core = change(core)
+    return core
 
 
 class Estimator(BaseEstimator):
@@ -497,9 +512,13 @@ class SKCompat:
   def predict(
     self, x: Any, batch_size: int = 128, outputs: Iterable[str] | None = None
   ) -> Any:
-    """Predicts all of x; see Estimator.predict."""
-    return self._estimator.predict(
-      x, batch_size=batch_size, outputs=outputs, as_iterable=False
+    """Predicts all of x, and not only classes; see Estimator.predict."""
+    return BaseEstimator.predict(
+      self._estimator,
+      x,
+      batch_size=batch_size,
+      outputs=outputs,
+      as_iterable=False,
     )
 
   def get_params(self, deep: bool = True) -> dict[str, Any]:

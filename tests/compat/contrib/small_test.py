@@ -88,8 +88,8 @@ class RefusedTest(parameterized.TestCase):
   @parameterized.parameters(
     ("eager.Network", "tf.keras.Model"),
     ("estimator.replicate_model_fn", "estimator_mp's data axis"),
-    ("learn.DNNClassifier", "tf.estimator.DNNClassifier"),
-    ("learn.multi_class_head", "tf.contrib.estimator.multi_class_head"),
+    ("factorization.GMM", "sklearn.mixture.GaussianMixture"),
+    ("learn.SVM", "tf.contrib.learn.LinearEstimator with binary_svm_head"),
     ("memory_stats.BytesLimit", "tf.config.experimental.get_memory_info"),
     ("quantize.create_training_graph", "tensorflow-model-optimization"),
     ("tensor_forest", "tensorflow-decision-forests"),
