@@ -311,10 +311,10 @@ class BaseEstimator(Evaluable, Trainable):
     """Lets a function change each tf.estimator.Estimator that runs this model.
 
     Args:
-      change: returns the Estimator to use of the one that is given.
+      change: returns the Estimator to use in the place of the one given.
     """
+    change(self._core())  # Raises its errors now.
     self._changes.append(change)
-    self._core()  # For its errors.
 
   def _core(
     self,
