@@ -73,12 +73,24 @@ class BaseEstimator(Evaluable, Trainable):
 
   @property
   def model_fn(self) -> ModelFn:
-    """The function that makes the model's graph."""
-    raise NotImplementedError(f"{type(self).__name__} has no model_fn.")
+    """The model's graph, of features, labels, mode and config."""
+
+    def model_fn(
+      features: Any, labels: Any, mode: str, config: Any
+    ) -> ModelFnOps:
+      return self._call_model_fn(features, labels, mode, config=config)
+
+    return model_fn
 
   def _call_model_fn(
-    self, features: Any, labels: Any, mode: str, metrics: Any = None
+    self,
+    features: Any,
+    labels: Any,
+    mode: str,
+    metrics: Any = None,
+    config: Any = None,
   ) -> ModelFnOps:
+    del config  # For subclasses.
     if mode == ModeKeys.TRAIN:
       return _as_ops(mode, self._get_train_ops(features, labels))
     if mode == ModeKeys.EVAL:
@@ -387,27 +399,27 @@ class Estimator(BaseEstimator):
     self.params = params
     self._feature_engineering_fn = feature_engineering_fn
 
-  @property
-  def model_fn(self) -> ModelFn:
-    """The function that makes the model's graph."""
+  def _call_model_fn(
+    self,
+    features: Any,
+    labels: Any,
+    mode: str,
+    metrics: Any = None,
+    config: Any = None,
+  ) -> ModelFnOps:
     if self._model_fn is None:
       raise ValueError(f"{type(self).__name__} was made without a model_fn.")
-    return self._model_fn
-
-  def _call_model_fn(
-    self, features: Any, labels: Any, mode: str, metrics: Any = None
-  ) -> ModelFnOps:
     if self._feature_engineering_fn is not None:
       features, labels = self._feature_engineering_fn(features, labels)
-    names = _arguments(self.model_fn)
+    names = _arguments(self._model_fn)
     offered = {
       "mode": mode,
       "params": self.params,
-      "config": self._config,
+      "config": config or self._config,
       "model_dir": self._model_dir,
     }
     given = {name: offered[name] for name in offered if name in names}
-    return _as_ops(mode, self.model_fn(features, labels, **given))
+    return _as_ops(mode, self._model_fn(features, labels, **given))
 
   def export_savedmodel(
     self,
