@@ -290,6 +290,78 @@ def dnn_estimator():
   return _found(estimator, np.eye(3, dtype=np.int64)[_CLASSES[:, 0]])
 
 
+def dnn_estimator_of_heads():
+  head = learn.multi_head(
+    [
+      learn.multi_class_head(3, label_name="a", head_name="a"),
+      learn.regression_head(
+        label_name="b", weight_column_name="w", head_name="b"
+      ),
+    ],
+    loss_weights=[0.5, 2.0],
+  )
+  estimator = learn.DNNEstimator(head, [4], _deep_columns(), **_options())
+
+  def input_fn():
+    labels = {"a": tf.constant(_CLASSES), "b": tf.constant(_TARGETS[:, :1])}
+    return _features(), labels
+
+  estimator.fit(input_fn=input_fn, steps=3)
+  evaluated = estimator.evaluate(input_fn=input_fn, steps=1)
+  found = {"eval/" + name: one for name, one in evaluated.items()}
+  predicted = estimator.predict(input_fn=_with(None), as_iterable=False)
+  found.update({"/".join(key): one for key, one in predicted.items()})
+  found.update(_served(estimator, "a"))
+  return found
+
+
+def exports():
+  classifier = learn.DNNClassifier(
+    [4],
+    _deep_columns(),
+    n_classes=3,
+    label_keys=["p", "q", "r"],
+    **_options(),
+  )
+  classifier.fit(input_fn=_with(np.array(["p", "q", "r"])[_CLASSES]), steps=1)
+  regressor = learn.LinearRegressor(_linear_columns(), **_options())
+  regressor.fit(input_fn=_with(_TARGETS[:, :1]), steps=1)
+  both = {"classifier": classifier, "regressor": regressor}
+  return {
+    "%s/%s" % (name, key): value
+    for name, model in both.items()
+    for key, value in _served(model).items()
+  }
+
+
+def _served(estimator, head=None):
+  """The signatures of an export, and what they give for an example."""
+  spec = layers.create_feature_spec_for_parsing(_deep_columns())
+  path = estimator.export_savedmodel(
+    tempfile.mkdtemp(), learn.build_parsing_serving_input_fn(spec), head
+  )
+  example = tf.train.Example()
+  feature = example.features.feature
+  feature["x"].float_list.value.extend([1, 2, 3])
+  feature["age"].float_list.value.append(20)
+  feature["word"].bytes_list.value.append(b"cd")
+  found = {}
+  with tf.Graph().as_default(), tf.Session() as session:
+    graph = tf.saved_model.loader.load(
+      session, ["serve"], tf.compat.as_str(path)
+    )
+    for key, one in graph.signature_def.items():
+      (fed,) = one.inputs.values()
+      found["served/%s" % key] = np.array(one.method_name)
+      for name, output in one.outputs.items():
+        value = session.run(
+          output.name, {fed.name: [example.SerializeToString()]}
+        )
+        value = value.astype("S") if value.dtype == object else value
+        found["served/%s/%s" % (key, name)] = value
+  return found
+
+
 def combined_classifier():
   column = _embedded()
   return _found(
