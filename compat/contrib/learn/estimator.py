@@ -134,8 +134,8 @@ class BaseEstimator(Evaluable, Trainable):
       ValueError: if arguments contradict each other.
     """
     _check_steps(steps, max_steps)
-    given, hooks = _input(x, y, input_fn, batch_size, shuffle=True, epochs=None)
-    hooks += monitors_lib.replace_monitors_with_hooks(monitors, self)
+    given = _input(x, y, input_fn, batch_size, shuffle=True, epochs=None)
+    hooks = monitors_lib.replace_monitors_with_hooks(monitors, self)
     core = self._core()
     core.train(given, hooks=hooks, steps=steps, max_steps=max_steps)
     return self
@@ -190,13 +190,14 @@ class BaseEstimator(Evaluable, Trainable):
     """
     del log_progress
     self._check_fitted(checkpoint_path)
-    given, fed = _input(x, y, input_fn, batch_size, shuffle=False, epochs=1)
+    given = _input(x, y, input_fn, batch_size, shuffle=False, epochs=1)
+    hooks = [*(hooks or [])]
     if feed_fn is not None:
-      fed.append(tf.compat.v1.train.FeedFnHook(feed_fn))
+      hooks.insert(0, tf.compat.v1.train.FeedFnHook(feed_fn))
     found = self._core(metrics).evaluate(
       given,
       steps=steps or None,
-      hooks=[*fed, *(hooks or [])],
+      hooks=hooks,
       checkpoint_path=checkpoint_path,
       name=name,
     )
@@ -231,8 +232,8 @@ class BaseEstimator(Evaluable, Trainable):
       NotFittedError: if there is no checkpoint.
     """
     self._check_fitted()
-    given, hooks = _input(x, None, input_fn, batch_size, False, epochs=1)
-    batches = self._batches(given, hooks, outputs, once=x is None)
+    given = _input(x, None, input_fn, batch_size, False, epochs=1)
+    batches = self._batches(given, outputs, once=x is None)
     if not as_iterable:
       return _concatenated(list(batches))
     return batches if iterate_batches else _examples(batches)
@@ -240,7 +241,6 @@ class BaseEstimator(Evaluable, Trainable):
   def _batches(
     self,
     input_fn: InputFn,
-    hooks: list[Any],
     outputs: Iterable[str] | None,
     once: bool,
   ) -> Iterator[Any]:
@@ -255,7 +255,7 @@ class BaseEstimator(Evaluable, Trainable):
       return features
 
     for batch in self._core(outputs=outputs).predict(
-      features_fn, hooks=hooks, yield_single_examples=False
+      features_fn, yield_single_examples=False
     ):
       yield batch
       if once and not has_queues:
@@ -558,21 +558,18 @@ def _input(
   batch_size: int | None,
   shuffle: bool,
   epochs: int | None,
-) -> tuple[InputFn, list[Any]]:
-  """The input_fn, and the hooks that feed what it makes."""
+) -> InputFn:
   if input_fn is None:
     if x is None:
       raise ValueError("Give x or input_fn.")
-    fed = feeding.feeder(x, y, batch_size, shuffle, epochs)
-    made, hook = feeding.input_fn_and_hook(fed)
-    return made, [hook]
+    return feeding.input_fn(x, y, batch_size, shuffle, epochs)
   if x is not None or y is not None:
     raise ValueError("Give x and y, or input_fn, not both.")
   if batch_size is not None:
     raise ValueError(
       f"batch_size={batch_size} is for x and y; input_fn makes its own batches."
     )
-  return input_fn, []
+  return input_fn
 
 
 def _features_of(result: Any) -> Any:

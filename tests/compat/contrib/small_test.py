@@ -10,7 +10,9 @@ import compat
 compat.install(contrib=True)
 
 from compat import contrib  # noqa: E402
+from compat.private import estimators  # noqa: E402
 
+import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from absl.testing import absltest, parameterized  # noqa: E402
 
@@ -103,6 +105,18 @@ class RefusedTest(parameterized.TestCase):
 
 
 class LearnTest(absltest.TestCase):
+  def test_arrays_are_a_data_set_to_who_listens_for_training(self):
+    given = []
+    estimator = tf.contrib.learn.Estimator(lambda features, labels: None)
+    with estimators.intercepted_training(
+      lambda estimator, input_fn: given.append(input_fn)
+    ):
+      estimator.fit(np.zeros([4, 3]), np.zeros([4]), batch_size=2, steps=1)
+    with tf.Graph().as_default():
+      features, labels = given[0]().element_spec
+    self.assertEqual(features.shape.as_list(), [None, 3])
+    self.assertEqual(labels.shape.as_list(), [None])
+
   def test_exports_of_old(self):
     estimator = tf.contrib.learn.Estimator(lambda features, labels: None)
     with self.assertRaisesRegex(
