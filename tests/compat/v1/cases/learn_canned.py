@@ -240,6 +240,47 @@ def dnn_classifier_of_core_columns():
   )
 
 
+def on_parameter_servers():
+  column = layers.embedding_column(
+    layers.sparse_column_with_hash_bucket("word", 12), dimension=2
+  )
+  estimator = learn.DNNClassifier(
+    [4],
+    _deep_columns(column),
+    embedding_lr_multipliers={column: 3.0},
+    input_layer_min_slice_size=16,
+    **_options(),
+  )
+  return _steps_on_parameter_servers(estimator)
+
+
+def both_on_parameter_servers():
+  wide = [layers.sparse_column_with_hash_bucket("word", 12)]
+  estimator = learn.DNNLinearCombinedEstimator(
+    learn.multi_class_head(2),
+    linear_feature_columns=wide,
+    dnn_feature_columns=_deep_columns(_embedded()),
+    dnn_hidden_units=[4],
+    input_layer_partitioner=tf.fixed_size_partitioner(2),
+    fix_global_step_increment_bug=True,
+    **_options(),
+  )
+  return _steps_on_parameter_servers(estimator)
+
+
+def _steps_on_parameter_servers(estimator):
+  class Config(object):
+    num_ps_replicas = 3
+
+  tf.train.create_global_step()
+  ops = estimator.model_fn(
+    _features(), tf.constant(_CLASSES % 2), "train", Config
+  )
+  summaries = [one.op.name for one in tf.get_collection(tf.GraphKeys.SUMMARIES)]
+  results = {"loss": ops.loss, "summaries": np.array(sorted(summaries))}
+  return results, ops.train_op
+
+
 def dnn_regressor_of_arrays():
   columns = learn.infer_real_valued_columns_from_input(_X)
   options = _options(optimizer="SGD")
