@@ -16,7 +16,7 @@ from estimator_mp.session.session_config import (
 
 import tensorflow as tf
 
-EstimatorT = TypeVar("EstimatorT", bound=tf.compat.v1.estimator.Estimator)
+EstimatorT = TypeVar("EstimatorT")
 
 
 def shard_estimator(
@@ -29,7 +29,8 @@ def shard_estimator(
   For Estimators that have no model_fn of yours: canned ones, and subclasses
   that make their model_fn themselves. The model_fns of further Estimators that
   a subclass makes while it trains, evaluates, predicts or exports are sharded
-  in the same way.
+  in the same way. So are those of tf.contrib.learn's models, which make an
+  Estimator for each run.
 
   The Estimator is changed, and returned, because a subclass may hold on to
   itself. Its params, model_dir and warm start stay. So does its RunConfig,
@@ -48,6 +49,11 @@ def shard_estimator(
       sharded already or uses a TPU, or its RunConfig uses devices in another
       way. When it trains: as for `shard_model_fn`.
   """
+  if hasattr(estimator, "change_core"):  # Of tf.contrib.learn.
+    estimator.change_core(
+      lambda core: shard_estimator(core, config, save_input_position)
+    )
+    return estimator
   if not isinstance(estimator, tf.compat.v1.estimator.Estimator):
     raise ValueError(
       f"estimator={estimator!r} is not an Estimator; give one, such as "

@@ -23,6 +23,7 @@ _MODULES = (
   "distributions",
   "eager",
   "estimator",
+  "factorization",
   "feature_column",
   "framework",
   "graph_editor",

@@ -71,9 +71,6 @@ REPLACEMENTS = {
   "factorization": "scikit-learn",
   "factorization.GMM": "sklearn.mixture.GaussianMixture",
   "factorization.KMeans": "tf.compat.v1.estimator.experimental.KMeans",
-  "factorization.KMeansClustering": (
-    "tf.compat.v1.estimator.experimental.KMeans"
-  ),
   "factorization.gmm": "sklearn.mixture.GaussianMixture",
   "ffmpeg": "the package tensorflow-io, or tf.audio.decode_wav",
   "gan": "the package tensorflow-gan",
@@ -98,41 +95,18 @@ REPLACEMENTS = {
   "layers.multi_class_target": "tf.contrib.estimator.multi_class_head",
   "layers.regression_target": "tf.contrib.estimator.regression_head",
   "learn": "tf.estimator",
-  "learn.DNNClassifier": "tf.estimator.DNNClassifier",
-  "learn.DNNEstimator": "tf.estimator.DNNEstimator",
-  "learn.DNNLinearCombinedClassifier": (
-    "tf.estimator.DNNLinearCombinedClassifier"
-  ),
-  "learn.DNNLinearCombinedEstimator": "tf.estimator.DNNLinearCombinedEstimator",
-  "learn.DNNLinearCombinedRegressor": "tf.estimator.DNNLinearCombinedRegressor",
-  "learn.DNNRegressor": "tf.estimator.DNNRegressor",
   "learn.DynamicRnnEstimator": "tf.contrib.estimator.RNNEstimator",
-  "learn.Head": "tf.contrib.estimator",
-  "learn.KMeansClustering": "tf.compat.v1.estimator.experimental.KMeans",
-  "learn.LinearClassifier": "tf.estimator.LinearClassifier",
-  "learn.LinearEstimator": "tf.estimator.LinearEstimator",
-  "learn.LinearRegressor": "tf.estimator.LinearRegressor",
   "learn.LogisticRegressor": "tf.contrib.learn.Estimator",
-  "learn.SVM": "tf.estimator.LinearClassifier with a hinge loss",
-  "learn.binary_svm_head": (
-    "tf.contrib.estimator.binary_classification_head with a loss_fn"
-  ),
+  "learn.SVM": "tf.contrib.learn.LinearEstimator with binary_svm_head",
   "learn.evaluate": "tf.compat.v1.train.MonitoredSession",
   "learn.graph_actions": "tf.compat.v1.train.MonitoredTrainingSession",
-  "learn.head": "tf.contrib.estimator",
+  "learn.head": "the heads of tf.contrib.learn",
   "learn.models": "tf.compat.v1.layers and tf.compat.v1.losses",
-  "learn.multi_class_head": "tf.contrib.estimator.multi_class_head",
-  "learn.multi_head": "tf.contrib.estimator.multi_head",
-  "learn.multi_label_head": "tf.contrib.estimator.multi_label_head",
   "learn.ops": "tf.nn",
-  "learn.poisson_regression_head": (
-    "tf.contrib.estimator.poisson_regression_head"
-  ),
   "learn.read_keyed_batch_examples_shared_queue": ("tf.data.Dataset.shard"),
   "learn.read_keyed_batch_features_shared_queue": (
     "tf.data.Dataset.shard, or tf.contrib.learn.read_keyed_batch_features"
   ),
-  "learn.regression_head": "tf.contrib.estimator.regression_head",
   "learn.train": "tf.compat.v1.train.MonitoredTrainingSession",
   "libsvm": "the package tensorflow-io",
   "linalg": "tf.linalg",

@@ -25,6 +25,7 @@ HOMES: Mapping[str, str] = {
   "layers.python.layers.embedding_ops": "layers.scattered",
   "layers.python.ops.sparse_feature_cross_op": "layers.crosses",
   "lite.python.lite_constants": "lite.constants",
+  "learn.python.learn.estimators.metric_key": "learn.constants",
   "opt.python.training.sign_decay": "opt.sign",
   "seq2seq.python.ops.beam_search_decoder": "seq2seq.beams",
 }

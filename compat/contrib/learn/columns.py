@@ -54,5 +54,11 @@ def infer_real_valued_columns_from_input(x: Any) -> list[Any]:
   """
   from compat.contrib.learn import feeding
 
-  fed = feeding.feeder(x, None, None, shuffle=False, epochs=1)
-  return infer_real_valued_columns_from_input_fn(fed.placeholders)
+  def input_fn() -> tuple[Any, Any]:
+    data = feeding.input_fn(x, None, None, shuffle=False, epochs=1)()
+    return tf.nest.map_structure(
+      lambda one: tf.compat.v1.placeholder(one.dtype, one.shape),
+      data.element_spec,
+    ), None
+
+  return infer_real_valued_columns_from_input_fn(input_fn)

@@ -59,6 +59,7 @@ class BaseEstimator(Evaluable, Trainable):
       config = config.replace(model_dir=model_dir)
     self._model_dir = model_dir
     self._config = config
+    self._changes: list[Callable[[Any], Any]] = []
 
   @property
   def model_dir(self) -> str:
@@ -72,12 +73,24 @@ class BaseEstimator(Evaluable, Trainable):
 
   @property
   def model_fn(self) -> ModelFn:
-    """The function that makes the model's graph."""
-    raise NotImplementedError(f"{type(self).__name__} has no model_fn.")
+    """The model's graph, of features, labels, mode and config."""
+
+    def model_fn(
+      features: Any, labels: Any, mode: str, config: Any
+    ) -> ModelFnOps:
+      return self._call_model_fn(features, labels, mode, config=config)
+
+    return model_fn
 
   def _call_model_fn(
-    self, features: Any, labels: Any, mode: str, metrics: Any = None
+    self,
+    features: Any,
+    labels: Any,
+    mode: str,
+    metrics: Any = None,
+    config: Any = None,
   ) -> ModelFnOps:
+    del config  # For subclasses.
     if mode == ModeKeys.TRAIN:
       return _as_ops(mode, self._get_train_ops(features, labels))
     if mode == ModeKeys.EVAL:
@@ -121,8 +134,8 @@ class BaseEstimator(Evaluable, Trainable):
       ValueError: if arguments contradict each other.
     """
     _check_steps(steps, max_steps)
-    given, hooks = _input(x, y, input_fn, batch_size, shuffle=True, epochs=None)
-    hooks += monitors_lib.replace_monitors_with_hooks(monitors, self)
+    given = _input(x, y, input_fn, batch_size, shuffle=True, epochs=None)
+    hooks = monitors_lib.replace_monitors_with_hooks(monitors, self)
     core = self._core()
     core.train(given, hooks=hooks, steps=steps, max_steps=max_steps)
     return self
@@ -177,13 +190,14 @@ class BaseEstimator(Evaluable, Trainable):
     """
     del log_progress
     self._check_fitted(checkpoint_path)
-    given, fed = _input(x, y, input_fn, batch_size, shuffle=False, epochs=1)
+    given = _input(x, y, input_fn, batch_size, shuffle=False, epochs=1)
+    hooks = [*(hooks or [])]
     if feed_fn is not None:
-      fed.append(tf.compat.v1.train.FeedFnHook(feed_fn))
+      hooks.insert(0, tf.compat.v1.train.FeedFnHook(feed_fn))
     found = self._core(metrics).evaluate(
       given,
       steps=steps or None,
-      hooks=[*fed, *(hooks or [])],
+      hooks=hooks,
       checkpoint_path=checkpoint_path,
       name=name,
     )
@@ -218,8 +232,8 @@ class BaseEstimator(Evaluable, Trainable):
       NotFittedError: if there is no checkpoint.
     """
     self._check_fitted()
-    given, hooks = _input(x, None, input_fn, batch_size, False, epochs=1)
-    batches = self._batches(given, hooks, outputs, once=x is None)
+    given = _input(x, None, input_fn, batch_size, False, epochs=1)
+    batches = self._batches(given, outputs, once=x is None)
     if not as_iterable:
       return _concatenated(list(batches))
     return batches if iterate_batches else _examples(batches)
@@ -227,30 +241,25 @@ class BaseEstimator(Evaluable, Trainable):
   def _batches(
     self,
     input_fn: InputFn,
-    hooks: list[Any],
     outputs: Iterable[str] | None,
     once: bool,
   ) -> Iterator[Any]:
-    with tf.Graph().as_default() as graph:
-      tf.compat.v1.set_random_seed(self._config.tf_random_seed)
-      tf.compat.v1.train.create_global_step(graph)
+    has_queues = False
+
+    def features_fn() -> Any:
+      nonlocal has_queues
       features = _features_of(input_fn())
-      ops = self._call_model_fn(features, None, ModeKeys.INFER)
-      predictions = _filtered(ops.predictions, outputs)
-      queues = graph.get_collection(tf.compat.v1.GraphKeys.QUEUE_RUNNERS)
-      once = once and not queues
-      creator = tf.compat.v1.train.ChiefSessionCreator(
-        scaffold=ops.scaffold or tf.compat.v1.train.Scaffold(),
-        checkpoint_filename_with_path=tf.train.latest_checkpoint(
-          self._model_dir
-        ),
-        config=self._session_config(),
+      has_queues = bool(
+        tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.QUEUE_RUNNERS)
       )
-      with tf.compat.v1.train.MonitoredSession(creator, hooks) as session:
-        while not session.should_stop():
-          yield session.run(predictions)
-          if once:
-            break
+      return features
+
+    for batch in self._core(outputs=outputs).predict(
+      features_fn, yield_single_examples=False
+    ):
+      yield batch
+      if once and not has_queues:
+        break
 
   def predict_ops(self, features: Any) -> ModelFnOps:
     """Makes the model's graph for predictions, in the current graph."""
@@ -310,8 +319,21 @@ class BaseEstimator(Evaluable, Trainable):
       return self._config.session_config
     return tf.compat.v1.ConfigProto(allow_soft_placement=True)
 
-  def _core(self, metrics: Mapping[Any, Any] | None = None) -> Any:
-    """The tf.estimator.Estimator that trains and evaluates this model."""
+  def change_core(self, change: Callable[[Any], Any]) -> None:
+    """Lets a function change each tf.estimator.Estimator that runs this model.
+
+    Args:
+      change: returns the Estimator to use in the place of the one given.
+    """
+    change(self._core())  # Raises its errors now.
+    self._changes.append(change)
+
+  def _core(
+    self,
+    metrics: Mapping[Any, Any] | None = None,
+    outputs: Iterable[str] | None = None,
+  ) -> Any:
+    """The tf.estimator.Estimator that runs this model, made for one run."""
 
     def model_fn(features: Any, labels: Any, mode: str) -> Any:
       ops = self._call_model_fn(features, labels, mode, metrics)
@@ -321,13 +343,18 @@ class BaseEstimator(Evaluable, Trainable):
         if "loss" in found:
           found[_NO_LOSS] = found.pop("loss")
       return ops._replace(
-        eval_metric_ops=found, output_alternatives=None
+        predictions=_filtered(ops.predictions, outputs),
+        eval_metric_ops=found,
+        output_alternatives=None,
       ).estimator_spec()
 
     config = self._config
     if config.session_config is None:
       config = config.replace(session_config=self._session_config())
-    return tf.compat.v1.estimator.Estimator(model_fn, config=config)
+    core = tf.compat.v1.estimator.Estimator(model_fn, config=config)
+    for change in self._changes:
+      core = change(core)
+    return core
 
 
 class Estimator(BaseEstimator):
@@ -372,27 +399,27 @@ class Estimator(BaseEstimator):
     self.params = params
     self._feature_engineering_fn = feature_engineering_fn
 
-  @property
-  def model_fn(self) -> ModelFn:
-    """The function that makes the model's graph."""
+  def _call_model_fn(
+    self,
+    features: Any,
+    labels: Any,
+    mode: str,
+    metrics: Any = None,
+    config: Any = None,
+  ) -> ModelFnOps:
     if self._model_fn is None:
       raise ValueError(f"{type(self).__name__} was made without a model_fn.")
-    return self._model_fn
-
-  def _call_model_fn(
-    self, features: Any, labels: Any, mode: str, metrics: Any = None
-  ) -> ModelFnOps:
     if self._feature_engineering_fn is not None:
       features, labels = self._feature_engineering_fn(features, labels)
-    names = _arguments(self.model_fn)
+    names = _arguments(self._model_fn)
     offered = {
       "mode": mode,
       "params": self.params,
-      "config": self._config,
+      "config": config or self._config,
       "model_dir": self._model_dir,
     }
     given = {name: offered[name] for name in offered if name in names}
-    return _as_ops(mode, self.model_fn(features, labels, **given))
+    return _as_ops(mode, self._model_fn(features, labels, **given))
 
   def export_savedmodel(
     self,
@@ -497,9 +524,13 @@ class SKCompat:
   def predict(
     self, x: Any, batch_size: int = 128, outputs: Iterable[str] | None = None
   ) -> Any:
-    """Predicts all of x; see Estimator.predict."""
-    return self._estimator.predict(
-      x, batch_size=batch_size, outputs=outputs, as_iterable=False
+    """Predicts all of x, and not only classes; see Estimator.predict."""
+    return BaseEstimator.predict(
+      self._estimator,
+      x,
+      batch_size=batch_size,
+      outputs=outputs,
+      as_iterable=False,
     )
 
   def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -527,21 +558,18 @@ def _input(
   batch_size: int | None,
   shuffle: bool,
   epochs: int | None,
-) -> tuple[InputFn, list[Any]]:
-  """The input_fn, and the hooks that feed what it makes."""
+) -> InputFn:
   if input_fn is None:
     if x is None:
       raise ValueError("Give x or input_fn.")
-    fed = feeding.feeder(x, y, batch_size, shuffle, epochs)
-    made, hook = feeding.input_fn_and_hook(fed)
-    return made, [hook]
+    return feeding.input_fn(x, y, batch_size, shuffle, epochs)
   if x is not None or y is not None:
     raise ValueError("Give x and y, or input_fn, not both.")
   if batch_size is not None:
     raise ValueError(
       f"batch_size={batch_size} is for x and y; input_fn makes its own batches."
     )
-  return input_fn, []
+  return input_fn
 
 
 def _features_of(result: Any) -> Any:

@@ -1,7 +1,8 @@
-"""How `fit(x, y)` of tf.contrib.learn feeds arrays and iterators.
+"""How `fit(x, y)` of tf.contrib.learn reads arrays and iterators.
 
 Batches are drawn as 1.15 draws them: of a permutation by
-numpy.random.RandomState(42) when training, in order otherwise.
+numpy.random.RandomState(42) when training, in order otherwise. They are a data
+set, where 1.15 feeds placeholders.
 """
 
 import itertools
@@ -11,8 +12,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-FeedFn = Callable[[], dict[Any, Any]]
-
 
 def _array(values: Any) -> Any:
   """An array of a list, tuple, or a pandas or dask object."""
@@ -20,7 +19,8 @@ def _array(values: Any) -> Any:
     values = values.compute()
   if hasattr(values, "to_numpy"):  # Of pandas.
     values = values.to_numpy()
-  return np.asarray(values)
+  array = np.asarray(values)
+  return array.astype(object) if array.dtype.kind in "SU" else array
 
 
 def _arrays(values: Any) -> Any:
@@ -29,180 +29,78 @@ def _arrays(values: Any) -> Any:
   return _array(values)
 
 
-def _each(values: Any, function: Callable[[Any, str], Any], name: str) -> Any:
-  """Calls a function with each array and its name."""
-  if isinstance(values, dict):
-    return {key: function(one, f"{name}_{key}") for key, one in values.items()}
-  return function(values, name)
+def _spec(array: Any) -> tf.TensorSpec:
+  dtype = tf.string if array.dtype.kind == "O" else array.dtype
+  return tf.TensorSpec([None, *array.shape[1:]], dtype)
 
 
-def _placeholder(array: Any, name: str) -> Any:
-  dtype = tf.string if array.dtype.kind in "OSU" else array.dtype
-  shape = [None, *array.shape[1:]]
-  return tf.compat.v1.placeholder(dtype, shape, name=name)
+def _of_arrays(
+  arrays: Any, batch_size: int | None, shuffle: bool, epochs: int | None
+) -> Iterator[Any]:
+  """Batches of arrays, all of the same length."""
+  count = len(tf.nest.flatten(arrays)[0])
+  random = np.random.RandomState(42)
+  size = batch_size or count
+  for _ in itertools.count() if epochs is None else range(epochs):
+    order = random.permutation(count) if shuffle else np.arange(count)
+    for start in range(0, count, size):
+      chosen = order[start : start + size]
+      yield tf.nest.map_structure(lambda one, at=chosen: one[at], arrays)
 
 
-def _pairs(placeholders: Any, arrays: Any) -> Iterator[tuple[Any, Any]]:
-  if isinstance(placeholders, dict):
-    yield from ((placeholders[key], arrays[key]) for key in placeholders)
-  else:
-    yield placeholders, arrays
+def _of_iterators(examples: Iterator[Any], batch_size: int) -> Iterator[Any]:
+  """Batches of an iterator's examples, the last one of what is left."""
+  while batch := [*itertools.islice(examples, batch_size)]:
+    yield tf.nest.map_structure(lambda *some: np.stack(some), *batch)
 
 
-def _length(values: Any) -> int:
-  first = next(iter(values.values())) if isinstance(values, dict) else values
-  return len(first)
-
-
-class ArrayFeeder:
-  """Feeds batches of arrays."""
-
-  def __init__(
-    self,
-    x: Any,
-    y: Any,
-    batch_size: int | None,
-    shuffle: bool,
-    epochs: int | None,
-  ):
-    """Makes the feeder.
-
-    Args:
-      x: features: an array or arrays by name, the first axis is the examples.
-      y: labels, the same, or None.
-      batch_size: how many examples to feed; None is all.
-      shuffle: whether batches are of a permutation, a new one each epoch.
-      epochs: how often each example is fed; None is without end.
-    """
-    self._x = _arrays(x)
-    self._y = None if y is None else _arrays(y)
-    self._count = _length(self._x)
-    if self._y is not None and _length(self._y) != self._count:
-      raise ValueError(
-        f"x has {self._count} examples, and y has {_length(self._y)}."
-      )
-    self._batch_size = batch_size or self._count
-    self._shuffle = shuffle
-    self._epochs = epochs
-    self._random = np.random.RandomState(42)
-    self._indices = self._order()
-    self._offset = 0
-    self._epoch = 0
-
-  def _order(self) -> Any:
-    if self._shuffle:
-      return self._random.permutation(self._count)
-    return np.arange(self._count)
-
-  def placeholders(self) -> tuple[Any, Any]:
-    """Makes and returns the placeholders of features and labels."""
-    self._features = _each(self._x, _placeholder, "input")
-    self._labels = (
-      None if self._y is None else _each(self._y, _placeholder, "output")
-    )
-    return self._features, self._labels
-
-  def feed(self) -> dict[Any, Any]:
-    """Returns the values of the placeholders for one step.
-
-    Raises:
-      StopIteration: after the last epoch.
-    """
-    if self._epochs is not None and self._epoch >= self._epochs:
-      raise StopIteration
-    end = min(self._count, self._offset + self._batch_size)
-    chosen = self._indices[self._offset : end]
-    self._offset = end
-    if end == self._count:
-      self._indices = self._order()
-      self._offset = 0
-      self._epoch += 1
-    fed = {hold: one[chosen] for hold, one in _pairs(self._features, self._x)}
-    if self._labels is not None:
-      fed.update(
-        {hold: one[chosen] for hold, one in _pairs(self._labels, self._y)}
-      )
-    return fed
-
-
-class IteratorFeeder:
-  """Feeds batches of what iterators give, example by example."""
-
-  def __init__(self, x: Iterator[Any], y: Any, batch_size: int | None):
-    """Makes the feeder.
-
-    Args:
-      x: gives features, an array or arrays by name.
-      y: gives labels, or None.
-      batch_size: how many examples to feed; None is one.
-    """
-    self._batch_size = batch_size or 1
-    self._x = iter(x)
-    self._y = None if y is None else iter(y)
-
-  def placeholders(self) -> tuple[Any, Any]:
-    """Makes and returns the placeholders of features and labels."""
-    first, self._x = _peeked(self._x)
-    self._features = _each(_batch([first]), _placeholder, "input")
-    self._labels = None
-    if self._y is not None:
-      first, self._y = _peeked(self._y)
-      self._labels = _each(_batch([first]), _placeholder, "output")
-    return self._features, self._labels
-
-  def feed(self) -> dict[Any, Any]:
-    """Returns the values of the placeholders for one step.
-
-    Raises:
-      StopIteration: when the iterators are at their end.
-    """
-    examples = list(itertools.islice(self._x, self._batch_size))
-    if not examples:
-      raise StopIteration
-    fed = dict(_pairs(self._features, _batch(examples)))
-    if self._y is not None:
-      labels = list(itertools.islice(self._y, len(examples)))
-      fed.update(_pairs(self._labels, _batch(labels)))
-    return fed
-
-
-def _peeked(values: Iterator[Any]) -> tuple[Any, Iterator[Any]]:
-  first = next(values)
-  return first, itertools.chain([first], values)
-
-
-def _batch(examples: list[Any]) -> Any:
-  if isinstance(examples[0], Mapping):
-    return {
-      key: np.stack([_array(one[key]) for one in examples])
-      for key in examples[0]
-    }
-  return np.stack([_array(one) for one in examples])
-
-
-def feeder(
+def input_fn(
   x: Any, y: Any, batch_size: int | None, shuffle: bool, epochs: int | None
-) -> ArrayFeeder | IteratorFeeder:
-  """Returns what feeds x and y.
+) -> Callable[[], tf.data.Dataset]:
+  """Returns an input_fn of x and y.
 
   Args:
-    x: features: arrays, or an iterator over examples.
-    y: labels, or None.
-    batch_size: how many examples to feed.
-    shuffle: whether arrays are permuted.
-    epochs: how often arrays are fed; None is without end.
+    x: features: an array, arrays by name, or an iterator over examples.
+    y: labels, the same, or None.
+    batch_size: how many examples a batch has; None is all, and one of an
+      iterator.
+    shuffle: whether arrays are permuted, anew for each epoch.
+    epochs: how often arrays are read; None is without end.
+
+  Raises:
+    ValueError: if x and y are arrays of different lengths.
   """
   if hasattr(x, "__next__"):
-    return IteratorFeeder(x, y, batch_size)
-  return ArrayFeeder(x, y, batch_size, shuffle, epochs)
+    examples: Iterator[Any] = map(_arrays, x)
+    if y is not None:
+      examples = zip(examples, map(_arrays, y), strict=False)
+    first = next(examples)
+    spec = tf.nest.map_structure(lambda one: _spec(one[np.newaxis]), first)
+    rest = itertools.chain([first], examples)
+    return _of_batches(lambda: _of_iterators(rest, batch_size or 1), spec)
+  arrays = _arrays(x) if y is None else (_arrays(x), _arrays(y))
+  lengths = {len(one) for one in tf.nest.flatten(arrays)}
+  if len(lengths) > 1:
+    raise ValueError(
+      f"x and y have {' and '.join(map(str, sorted(lengths)))} examples; give "
+      "each example a label."
+    )
+  return _of_batches(
+    lambda: _of_arrays(arrays, batch_size, shuffle, epochs),
+    tf.nest.map_structure(_spec, arrays),
+  )
 
 
-def input_fn_and_hook(
-  fed: ArrayFeeder | IteratorFeeder,
-) -> tuple[Callable[[], tuple[Any, Any]], Any]:
-  """Returns the input_fn, and the hook that feeds what it makes.
+def _of_batches(
+  batches: Callable[[], Iterator[Any]], spec: Any
+) -> Callable[[], tf.data.Dataset]:
+  # An iterator of the program is read no further than a step needs.
+  options = tf.data.Options()
+  options.autotune.enabled = False
+  options.experimental_optimization.apply_default_optimizations = False
 
-  Args:
-    fed: gives the batches.
-  """
-  return fed.placeholders, tf.compat.v1.train.FeedFnHook(fed.feed)
+  def of_data() -> tf.data.Dataset:
+    data = tf.data.Dataset.from_generator(batches, output_signature=spec)
+    return data.with_options(options)
+
+  return of_data

@@ -227,10 +227,11 @@ class RunConfig(ClusterConfig, tf.compat.v1.estimator.RunConfig):
     """
     if whitelist is None:
       whitelist = _MAY_DIFFER
+    # What has no underscore, another library has noted: estimator_mp its run.
     described = {
       name: value
       for name, value in vars(self).items()
-      if name.lstrip("_") not in whitelist
+      if name.startswith("_") and name.lstrip("_") not in whitelist
     }
     if isinstance(described.get("_cluster"), tf.train.ClusterSpec):
       described["_cluster"] = described["_cluster"].as_dict()

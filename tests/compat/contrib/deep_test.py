@@ -22,6 +22,11 @@ class DeepPathsTest(parameterized.TestCase):
     self.assertIs(tpu_estimator.TPUEstimator, contrib.tpu.TPUEstimator)
     self.assertIs(tpu_config.TPUConfig, contrib.tpu.TPUConfig)
 
+  def test_metric_keys(self):
+    from tensorflow.contrib.learn.python.learn.estimators import metric_key
+
+    self.assertEqual(metric_key.MetricKey.AUC, "auc")
+
   def test_it_is_found_by_every_form_of_import(self):
     import tensorflow.contrib.training.python.training.hparam as hparam
     from tensorflow.contrib.training.python import training

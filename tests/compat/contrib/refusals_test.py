@@ -15,6 +15,7 @@ from tensorflow.contrib import (  # noqa: E402
   integrate,
   kernel_methods,
   layers,
+  learn,
   legacy_seq2seq,
   lookup,
   opt,
@@ -83,6 +84,18 @@ def _lstm(*arguments, **named):
   return cudnn_rnn.CudnnLSTM(2, 3, *arguments, **named)
 
 
+def _ops_of(head, labels=((0.0,), (1.0,)), **logits):
+  features = {"a": tf.constant([[1.0], [2.0]])}
+  return head.create_model_fn_ops(features, "eval", labels, **logits)
+
+
+def _deep(**arguments):
+  v1.train.create_global_step()
+  model = learn.DNNClassifier([2], [_number()], **arguments)
+  features = {"a": tf.constant([[1.0]])}
+  return model.model_fn(features, tf.constant([[1]]), "train", None)
+
+
 _VALUE_ERRORS = {
   # Hyperparameters.
   "no hyperparameter 'width'; .*'depth', 'name'": lambda: _parse("width=1"),
@@ -108,7 +121,7 @@ _VALUE_ERRORS = {
       {}, [tf.feature_column.sequence_numeric_column("n")]
     )
   ),
-  "not of sequences; .* into tf.feature_column.input_layer": (
+  "not of sequences; .* into .*feature_column.input_layer": (
     lambda: tf.contrib.feature_column.sequence_input_layer(
       {}, [tf.feature_column.numeric_column("n")]
     )
@@ -254,6 +267,50 @@ _VALUE_ERRORS = {
   "logits, targets and weights have 2, 1 and 1 steps": lambda: (
     legacy_seq2seq.sequence_loss([1, 2], [1], [1])
   ),
+  "n_classes=1 must be 2 or more": lambda: learn.multi_class_head(1),
+  r"label_keys=\['no', 'yes'\] needs 3 classes": lambda: learn.multi_class_head(
+    2, label_keys=["no", "yes"]
+  ),
+  "label_keys has 2 names for 3 classes": lambda: learn.multi_class_head(
+    3, label_keys=["no", "yes"]
+  ),
+  r"metric_class_ids=\[3\] has 3; there are classes 0 to 2": lambda: (
+    learn.multi_label_head(3, metric_class_ids=[3])
+  ),
+  r"takes \['labels'\]; it has to take labels, logits": lambda: (
+    learn.multi_label_head(3, loss_fn=lambda labels: None)
+  ),
+  "Give each head of multi_head a head_name": lambda: learn.multi_head(
+    [learn.regression_head()]
+  ),
+  "loss_weights has 2 weights for 1 heads": lambda: learn.multi_head(
+    [learn.regression_head(head_name="a")], [1.0, 2.0]
+  ),
+  "weight_column_name='w' is no feature; there are a": lambda: _ops_of(
+    learn.regression_head(weight_column_name="w"), logits=_zeros(2, 1)
+  ),
+  "Give a head logits or logits_input": lambda: _ops_of(
+    learn.regression_head()
+  ),
+  "takes no SparseTensor of labels": lambda: _ops_of(
+    learn.regression_head(),
+    tf.sparse.from_dense([[1.0]]),
+    logits=_zeros(1, 1),
+  ),
+  "Labels are float32; multi_class_head needs integers": lambda: _ops_of(
+    learn.multi_class_head(3), logits=_zeros(2, 3)
+  ),
+  "activation_fn='gelu' is none of relu, tanh, sigmoid": lambda: _deep(
+    activation_fn="gelu"
+  ),
+  "which is no embedding_column. Leave it out": lambda: _deep(
+    embedding_lr_multipliers={_words(): 2.0}
+  ),
+  "of which the model has no variable": lambda: _deep(
+    embedding_lr_multipliers={layers.embedding_column(_words(), 2): 2.0}
+  ),
+  r"feature_columns=\[\] is empty": lambda: learn.LinearClassifier([]),
+  "Give linear_feature_columns or dnn": learn.DNNLinearCombinedClassifier,
 }
 
 

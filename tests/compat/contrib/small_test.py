@@ -10,7 +10,9 @@ import compat
 compat.install(contrib=True)
 
 from compat import contrib  # noqa: E402
+from compat.private import estimators  # noqa: E402
 
+import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from absl.testing import absltest, parameterized  # noqa: E402
 
@@ -99,8 +101,8 @@ class ReplicatedTest(parameterized.TestCase):
 class RefusedTest(parameterized.TestCase):
   @parameterized.parameters(
     ("eager.Network", "tf.keras.Model"),
-    ("learn.DNNClassifier", "tf.estimator.DNNClassifier"),
-    ("learn.multi_class_head", "tf.contrib.estimator.multi_class_head"),
+    ("factorization.GMM", "sklearn.mixture.GaussianMixture"),
+    ("learn.SVM", "tf.contrib.learn.LinearEstimator with binary_svm_head"),
     ("memory_stats.BytesLimit", "tf.config.experimental.get_memory_info"),
     ("quantize.create_training_graph", "tensorflow-model-optimization"),
     ("tensor_forest", "tensorflow-decision-forests"),
@@ -114,6 +116,18 @@ class RefusedTest(parameterized.TestCase):
 
 
 class LearnTest(absltest.TestCase):
+  def test_arrays_are_a_data_set_to_who_listens_for_training(self):
+    given = []
+    estimator = tf.contrib.learn.Estimator(lambda features, labels: None)
+    with estimators.intercepted_training(
+      lambda estimator, input_fn: given.append(input_fn)
+    ):
+      estimator.fit(np.zeros([4, 3]), np.zeros([4]), batch_size=2, steps=1)
+    with tf.Graph().as_default():
+      features, labels = given[0]().element_spec
+    self.assertEqual(features.shape.as_list(), [None, 3])
+    self.assertEqual(labels.shape.as_list(), [None])
+
   def test_exports_of_old(self):
     estimator = tf.contrib.learn.Estimator(lambda features, labels: None)
     with self.assertRaisesRegex(

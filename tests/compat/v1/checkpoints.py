@@ -15,6 +15,7 @@ import importlib
 import os
 import pkgutil
 import sys
+import tempfile
 
 from tests.compat.v1 import recording, trained
 
@@ -68,15 +69,15 @@ def restore(tf, random_seed, area, name):
   """Restores a checkpoint into its model as it is built now.
 
   Returns:
-    the names and shapes of the model's variables, and the results.
+    the names and shapes that the model is saved with now, and the results.
   """
   with recording.numbered_seeds(random_seed), tf.Graph().as_default():
     results, train_op = models_of(area)[name]()
-    variables = [
-      (one.op.name, one.shape.as_list()) for one in tf.global_variables()
-    ]
-    with tf.Session() as session:
-      tf.train.Saver().restore(session, prefix_of(area, name))
+    saver = tf.train.Saver()
+    with tf.Session() as session, tempfile.TemporaryDirectory() as folder:
+      saver.restore(session, prefix_of(area, name))
+      again = saver.save(session, os.path.join(folder, "model.ckpt"))
+      variables = tf.train.list_variables(again)
       return variables, _two_results(session, results, train_op)
 
 

@@ -1,0 +1,140 @@
+"""What the ready-made models of tf.contrib.learn predict by default."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from compat.contrib.learn.constants import PredictionKey
+from compat.contrib.learn.estimator import Estimator
+from compat.contrib.learn.metric_spec import MetricSpec
+
+
+class Classifier(Estimator):
+  """A model that predicts classes, unless other outputs are asked for."""
+
+  def predict(
+    self,
+    x: Any = None,
+    input_fn: Callable[[], Any] | None = None,
+    batch_size: int | None = None,
+    outputs: Iterable[str] | None = None,
+    as_iterable: bool = True,
+    iterate_batches: bool = False,
+  ) -> Any:
+    """Predicts classes, or the outputs; see Estimator.predict."""
+    if not outputs:
+      return self.predict_classes(x, input_fn, batch_size, as_iterable)
+    return super().predict(
+      x, input_fn, batch_size, outputs, as_iterable, iterate_batches
+    )
+
+  def predict_classes(
+    self,
+    x: Any = None,
+    input_fn: Callable[[], Any] | None = None,
+    batch_size: int | None = None,
+    as_iterable: bool = True,
+  ) -> Any:
+    """Predicts the class of each example; see Estimator.predict."""
+    return _only(
+      PredictionKey.CLASSES, super(), x, input_fn, batch_size, as_iterable
+    )
+
+  def predict_proba(
+    self,
+    x: Any = None,
+    input_fn: Callable[[], Any] | None = None,
+    batch_size: int | None = None,
+    as_iterable: bool = True,
+  ) -> Any:
+    """Predicts the probability of each class; see Estimator.predict."""
+    return _only(
+      PredictionKey.PROBABILITIES,
+      super(),
+      x,
+      input_fn,
+      batch_size,
+      as_iterable,
+    )
+
+
+class Regressor(Estimator):
+  """A model that predicts numbers."""
+
+  def evaluate(
+    self,
+    x: Any = None,
+    y: Any = None,
+    input_fn: Callable[..., Any] | None = None,
+    feed_fn: Callable[[], dict[Any, Any]] | None = None,
+    batch_size: int | None = None,
+    steps: int | None = None,
+    metrics: Mapping[Any, Any] | None = None,
+    name: str | None = None,
+    checkpoint_path: str | None = None,
+    hooks: Iterable[Any] | None = None,
+    log_progress: bool = True,
+  ) -> Any:
+    """Evaluates the model; functions among metrics are given the scores.
+
+    See Estimator.evaluate.
+    """
+    of_scores = {
+      key
+      if isinstance(one, MetricSpec) or isinstance(key, tuple)
+      else (key, PredictionKey.SCORES): one
+      for key, one in (metrics or {}).items()
+    }
+    return super().evaluate(
+      x,
+      y,
+      input_fn,
+      feed_fn,
+      batch_size,
+      steps,
+      of_scores,
+      name,
+      checkpoint_path,
+      hooks,
+      log_progress,
+    )
+
+  def predict(
+    self,
+    x: Any = None,
+    input_fn: Callable[[], Any] | None = None,
+    batch_size: int | None = None,
+    outputs: Iterable[str] | None = None,
+    as_iterable: bool = True,
+    iterate_batches: bool = False,
+  ) -> Any:
+    """Predicts scores, or the outputs; see Estimator.predict."""
+    if not outputs:
+      return self.predict_scores(x, input_fn, batch_size, as_iterable)
+    return super().predict(
+      x, input_fn, batch_size, outputs, as_iterable, iterate_batches
+    )
+
+  def predict_scores(
+    self,
+    x: Any = None,
+    input_fn: Callable[[], Any] | None = None,
+    batch_size: int | None = None,
+    as_iterable: bool = True,
+  ) -> Any:
+    """Predicts the numbers of each example; see Estimator.predict."""
+    return _only(
+      PredictionKey.SCORES, super(), x, input_fn, batch_size, as_iterable
+    )
+
+
+def _only(
+  key: str,
+  model: Any,
+  x: Any,
+  input_fn: Callable[[], Any] | None,
+  batch_size: int | None,
+  as_iterable: bool,
+) -> Any:
+  """One of a model's predictions."""
+  found = model.predict(x, input_fn, batch_size, [key], as_iterable)
+  return (one[key] for one in found) if as_iterable else found[key]
