@@ -13,8 +13,8 @@ from compat.errors import CompatError
 from compat.private import keras
 
 VARIABLE = "TF_USE_LEGACY_KERAS"
-# Its last release, of the TensorFlow of this (major, minor).
-LAST = (2, 21)
+# Its newest release, which has the (major, minor) of TensorFlow's.
+NEWEST = (2, 21)
 # The values that TensorFlow itself takes for a yes.
 YES = ("1", "true", "True")
 
@@ -65,7 +65,7 @@ def check_chosen(tensorflow: types.ModuleType, imported_before: bool) -> None:
 
 def _options_of_pip(version: str) -> str:
   """Returns what installs the tf-keras for a TensorFlow."""
-  major, minor = min(versions.parse(version), LAST)
+  major, minor = min(versions.parse(version), NEWEST)
   keras = f"'tf-keras=={major}.{minor}.*'"
   # It asks for the TensorFlow of its own release, but runs on later ones.
-  return keras if versions.parse(version) <= LAST else f"--no-deps {keras}"
+  return keras if versions.parse(version) <= NEWEST else f"--no-deps {keras}"
