@@ -175,6 +175,7 @@ def _install_into(tensorflow: types.ModuleType, imported_before: bool) -> None:
     if _is_installed:
       return
     versions.check_supported(tensorflow.__version__)
+    versions.warn_of_untested(tensorflow.__version__)
     legacy_keras.check_chosen(tensorflow, imported_before)
     versions.check_protobuf(tensorflow.__version__)
     if not versions.has_own_estimator(tensorflow.__version__):

@@ -13,6 +13,8 @@ from compat.errors import CompatError
 from compat.private import keras
 
 VARIABLE = "TF_USE_LEGACY_KERAS"
+# Its newest release, which has the (major, minor) of TensorFlow's.
+NEWEST = (2, 21)
 # The values that TensorFlow itself takes for a yes.
 YES = ("1", "true", "True")
 
@@ -42,10 +44,9 @@ def check_chosen(tensorflow: types.ModuleType, imported_before: bool) -> None:
   if versions.has_own_estimator(version):
     return
   if importlib.util.find_spec("tf_keras") is None:
-    major, minor = versions.parse(version)
     raise CompatError(
       f"tf-keras is not installed; tf.estimator on TensorFlow {version} needs "
-      f"it. Install it with: pip install 'tf-keras=={major}.{minor}.*'."
+      f"it. Install it with: pip install {_options_of_pip(version)}."
     )
   if keras.uses_legacy_keras(tensorflow):
     return
@@ -60,3 +61,11 @@ def check_chosen(tensorflow: types.ModuleType, imported_before: bool) -> None:
     f"{VARIABLE}={os.environ.get(VARIABLE)!r} chooses Keras 3 as tf.keras; "
     f"tf.estimator needs Keras 2. Unset {VARIABLE} or set it to 1."
   )
+
+
+def _options_of_pip(version: str) -> str:
+  """Returns what installs the tf-keras for a TensorFlow."""
+  major, minor = min(versions.parse(version), NEWEST)
+  keras = f"'tf-keras=={major}.{minor}.*'"
+  # It asks for the TensorFlow of its own release, but runs on later ones.
+  return keras if versions.parse(version) <= NEWEST else f"--no-deps {keras}"

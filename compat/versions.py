@@ -1,10 +1,14 @@
 """The versions of TensorFlow that this package supports."""
 
+import functools
+import logging
+
 from compat.errors import CompatError
 
 OLDEST_SUPPORTED = (2, 15)
 FIRST_WITHOUT_ESTIMATOR = (2, 16)
-NEWEST_TESTED = (2, 21)
+# Of the releases in docs/migrating.md (tests/compat/matrix.py).
+NEWEST_TESTED = (2, 22)
 
 
 def parse(version: str) -> tuple[int, int]:
@@ -39,6 +43,24 @@ def check_supported(version: str) -> None:
       f"TensorFlow {version} is too old: compat needs 2.15 or later. Upgrade "
       "with: pip install 'tensorflow>=2.15'."
     )
+
+
+@functools.cache  # Once is enough.
+def warn_of_untested(version: str) -> None:
+  """Logs a warning of a TensorFlow newer than all that were tested.
+
+  Args:
+    version: a TensorFlow version, as `tf.__version__` gives it.
+  """
+  if parse(version) <= NEWEST_TESTED:
+    return
+  major, minor = NEWEST_TESTED
+  logging.getLogger("tensorflow").warning(
+    "TensorFlow %s is newer than %d.%d, the newest that compat was tested on. "
+    "`python -m compat.private.probe` says which of the names that it needs "
+    "are gone; if one is, or a program fails: pip install 'tensorflow<%d.%d'.",
+    *(version, major, minor, major, minor + 1),
+  )
 
 
 def check_protobuf(version: str) -> None:

@@ -5,7 +5,8 @@ Tested on TensorFlow and tf-keras 2.15.1 and 2.21.0.
 - `tensorflow._tf_uses_legacy_keras` tells which Keras TensorFlow has taken.
 - `backend._SEED_GENERATOR` is where layers, tf_keras's and those of
   tf.compat.v1.layers, draw the seeds that they were not given.
-  `tf.keras.utils.set_random_seed` sets it; without that it is `random`.
+  `tf.keras.utils.set_random_seed` sets it; without that it is `random`. Up to
+  2.18, tf-keras asks it for numbers up to a float, which Python 3.12 refuses.
 - `Model._get_compile_args` returns what `compile` was given, of the eager Model
   and of the one that Keras makes in a graph of TensorFlow 1.
 - `Tensor.__eq__` compares objects in a graph of TensorFlow 1, whatever
@@ -55,6 +56,13 @@ def seeds_of_layers(tensorflow: types.ModuleType) -> Any:
   return vars(keras)["backend"]._SEED_GENERATOR
 
 
+class _Seeds(random.Random):
+  """Draws whole numbers up to a whole float, too."""
+
+  def randint(self, a: int, b: float) -> int:
+    return super().randint(a, int(b))
+
+
 @contextlib.contextmanager
 def seeded_layers(
   tensorflow: types.ModuleType, seed: int | None
@@ -76,7 +84,7 @@ def seeded_layers(
   if seed is None or getattr(seeds, "generator", None) is not None:
     yield
     return
-  seeds.generator = random.Random(seed)
+  seeds.generator = _Seeds(seed)
   try:
     yield
   finally:

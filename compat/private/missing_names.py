@@ -1,8 +1,8 @@
 """The names that the tensorflow-estimator wheel misses in TensorFlow.
 
 The tensorflow-estimator 2.15.0 wheel uses private names of TensorFlow that
-later releases removed. Each is listed here once, with the first release that
-misses it, and is supplied only where TensorFlow has none of its own. Tested on
+later releases removed. Each is listed here once, and is supplied only where
+TensorFlow has none of its own; names.csv says which releases have it. Tested on
 TensorFlow 2.15.1 and 2.21.0.
 """
 
@@ -21,13 +21,11 @@ class SuppliedModule:
   Attributes:
     name: its full name in TensorFlow.
     supplied_by: the module of compat to be found under that name.
-    missing_from: the first TensorFlow release, (major, minor), without it.
     used_for: what the wheel does with it.
   """
 
   name: str
   supplied_by: str
-  missing_from: tuple[int, int]
   used_for: str
 
 
@@ -35,26 +33,22 @@ SUPPLIED_MODULES = (
   SuppliedModule(
     "tensorflow.python.distribute.estimator_training",
     "compat.private.supplied.estimator_training",
-    (2, 16),
     "RunConfig, train, evaluate and train_and_evaluate under a "
     "tf.distribute.Strategy",
   ),
   SuppliedModule(
     "tensorflow.python.tpu.tpu_embedding",
     "compat.private.supplied.tpu_embedding",
-    (2, 16),
     "TPUEstimator's embedding configuration",
   ),
   SuppliedModule(
     "tensorflow.python.tpu.tpu_embedding_gradient",
     "compat.private.supplied.tpu_embedding_gradient",
-    (2, 16),
     "TPUEstimator's gradients of embeddings on a TPU",
   ),
   SuppliedModule(
     "tensorflow.python.tpu.session_support",
     "compat.private.supplied.session_support",
-    (2, 16),
     "TPUEstimator's watch over TPU workers",
   ),
 )
@@ -68,14 +62,12 @@ class MovedName:
     module: the private module's full name.
     name: the name that it no longer has.
     public: what it is in `tf`, with dots.
-    missing_from: the first release, (major, minor), known to be without it.
     used_for: which programs take it from there.
   """
 
   module: str
   name: str
   public: str
-  missing_from: tuple[int, int]
   used_for: str
 
 
@@ -84,7 +76,6 @@ MOVED_NAMES = (
     "tensorflow.python.framework.ops",
     "register_tensor_conversion_function",
     "register_tensor_conversion_function",
-    (2, 15),
     "mesh_tensorflow 0.1.21",
   ),
 )
@@ -93,10 +84,8 @@ MOVED_NAMES = (
 # the wheel's @estimator_export decorator files its names under them.
 TF_EXPORT = "tensorflow.python.util.tf_export"
 ESTIMATOR_API_NAME = "estimator"
-ESTIMATOR_API_NAME_MISSING_FROM = (2, 16)
 
 # Public in TensorFlow 2.15 as tf.compat.v1.tpu.experimental.*, gone since.
-TPU_EXPERIMENTAL_MISSING_FROM = (2, 16)
 TPU_EXPERIMENTAL_NAMES = (
   "AdagradParameters",
   "AdamParameters",

@@ -34,6 +34,12 @@ class ErrorsTest(parameterized.TestCase):
       r"tf-keras is not installed; .*'tf-keras==2.21.\*'",
     ),
     (
+      "no_tf_keras_of_this_release",
+      _INSTALL,
+      {"tensorflow": _KERAS_3.replace("2.21", "2.22")},
+      r"tf-keras is not installed; .*--no-deps 'tf-keras==2.21.\*'",
+    ),
+    (
       "too_late",
       f"import tensorflow; {_INSTALL}",
       {"tensorflow": _KERAS_3, "tf_keras": ""},
@@ -74,6 +80,23 @@ class ErrorsTest(parameterized.TestCase):
       {"tensorflow": "__version__ = '2.15.1'\n"},
     )
     self.assertEqual(result.returncode, 0, result.stderr)
+
+  @parameterized.parameters(("2.22.0rc0", 0), ("2.23.0rc1", 1))
+  def test_one_line_says_that_it_was_not_tested(self, version, lines):
+    tensorflow = _KERAS_2.replace("2.21.0", version)
+    directory = self.create_tempdir().full_path
+    program = "import compat\nfor _ in 'ab':\n  try: compat.install()\n"
+    program += "  except compat.CompatError: pass\n"
+    result = processes.run_with_fakes(
+      program, directory, {"tensorflow": tensorflow, "tf_keras": ""}
+    )
+    self.assertEqual(result.returncode, 0, result.stderr)
+    said = [x for x in result.stderr.splitlines() if "newer than" in x]
+    self.assertLen(said, lines, result.stderr)
+    for line in said:
+      self.assertRegex(
+        line, r"2\.23\.0rc1 .* 2\.22, .*compat\.private\.probe.*flow<2\.23'"
+      )
 
   def test_import_compat_does_not_import_tensorflow(self):
     result = processes.run_with_fakes(

@@ -77,7 +77,7 @@ class Result:
 
   Attributes:
     run: the date and scope of the run that it comes from.
-    tests: how many passed, or why there is none.
+    tests: how many passed, and with which NumPy, or why there is none.
     golden: how many golden cases of TensorFlow 1.15.5 are equal; "" without.
   """
 
@@ -239,7 +239,18 @@ def run_pair(pair: Pair, directory: str, tests: list[str], run: str) -> Result:
   total, golden = run_tests(interpreter, tests, log)
   print(f"{pair.name}: {total}, see {log}", flush=True)
   cases = golden.passed + golden.failed
-  return Result(run, str(total), f"{golden.passed} of {cases} equal")
+  passed = f"{total}, NumPy {numpy_of(interpreter)}"
+  return Result(run, passed, f"{golden.passed} of {cases} equal")
+
+
+def numpy_of(interpreter: str) -> str:
+  """Returns the version of NumPy that a Python has."""
+  return subprocess.run(
+    [interpreter, "-c", "import numpy; print(numpy.__version__)"],
+    capture_output=True,
+    text=True,
+    check=True,
+  ).stdout.strip()
 
 
 def read_results(path: str) -> dict[Pair, Result]:

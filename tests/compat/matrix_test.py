@@ -2,11 +2,13 @@
 
 import datetime
 import os
+import sys
 import tempfile
 from unittest import mock
 
 from tests.compat import matrix
 
+import numpy as np
 from absl.testing import absltest
 
 
@@ -69,6 +71,9 @@ class MatrixTest(absltest.TestCase):
           matrix.describe_run(datetime.date(2026, 11, 26), ["a", "b"]),
           f"2026-11-26: {cases} of 2 files at b378838-dirty",
         )
+
+  def test_numpy_of_an_environment(self):
+    self.assertEqual(matrix.numpy_of(sys.executable), np.__version__)
 
   def test_a_candidate_takes_the_keras_of_the_release_before(self):
     self.assertLen(matrix._installs("2.21.0"), 1)

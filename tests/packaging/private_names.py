@@ -11,11 +11,11 @@ import pathlib
 import tempfile
 import unittest
 
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
-_PRIVATE = "compat/private"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PRIVATE = "compat/private"
 
 # Modules whose names are private, as a module or at the start of its name.
-_PRIVATE_MODULES = (
+PRIVATE_MODULES = (
   "keras.src",
   "tensorflow.python",
   "tensorflow_estimator.python",
@@ -25,23 +25,23 @@ _PRIVATE_MODULES = (
 _NO_PRIVATE_NAMES = ("_asdict", "_exit", "_fields", "_make", "_replace")
 
 
-def _sources(*folders):
+def sources(*folders):
   """Paths of the Python files below folders, from the root."""
   return sorted(
-    str(path.relative_to(_ROOT))
+    str(path.relative_to(ROOT))
     for folder in folders
-    for path in (_ROOT / folder).rglob("*.py")
+    for path in (ROOT / folder).rglob("*.py")
   )
 
 
 @functools.cache
 def _tree(path):
-  return ast.parse((_ROOT / path).read_text(encoding="utf-8"))
+  return ast.parse((ROOT / path).read_text(encoding="utf-8"))
 
 
 @functools.cache
 def _names_of_library():
-  library = _sources("estimator_mp", "model_fns", _PRIVATE)
+  library = sources("estimator_mp", "model_fns", PRIVATE)
   return set.union(*map(_defined, library))
 
 
@@ -102,25 +102,31 @@ def _attributes(tree):
         yield node.lineno, name
 
 
-def _private_names(path):
-  """Lines of a file with private names that are not ours."""
+def private_attributes(path):
+  """Lines and names of private attributes in a file that are not ours."""
   own = _own_names(path)
-  for line, name in _modules_named(_tree(path)):
-    if name.startswith(_PRIVATE_MODULES):
-      yield f"{path}:{line}: {name}"
   for line, name in _attributes(_tree(path)):
     is_private = name.startswith("_") and not name.endswith("__")
     if is_private and name not in own and name not in _NO_PRIVATE_NAMES:
+      yield line, name
+
+
+def _private_names(path):
+  """Lines of a file with private names that are not ours."""
+  for line, name in _modules_named(_tree(path)):
+    if name.startswith(PRIVATE_MODULES):
       yield f"{path}:{line}: {name}"
+  for line, name in private_attributes(path):
+    yield f"{path}:{line}: {name}"
 
 
 class PrivateNamesTest(unittest.TestCase):
   def test_they_are_all_in_one_folder(self):
-    paths = _sources("compat", "estimator_mp", "model_fns", "tests")
+    paths = sources("compat", "estimator_mp", "model_fns", "tests")
     found = [
       line
       for path in paths
-      if not path.startswith((_PRIVATE, "tests/compat/", "tests/packaging/"))
+      if not path.startswith((PRIVATE, "tests/compat/", "tests/packaging/"))
       for line in _private_names(path)
     ]
     self.assertEqual(found, [])

@@ -4,6 +4,8 @@ import pathlib
 import re
 
 import estimator_mp
+from compat import versions
+from tests.compat import matrix
 
 from absl.testing import absltest
 
@@ -33,6 +35,13 @@ class ReleaseTest(absltest.TestCase):
     files = ["LICENSE", "README.md", "pyproject.toml"]
     packages = ["compat", "estimator_mp", "model_fns"]
     self.assertContainsSubset([*files, *packages], kept)
+
+  def test_the_newest_tensorflow_is_the_one_that_is_tested(self):
+    newest = versions.NEWEST_TESTED
+    self.assertEqual(versions.parse(matrix.RELEASES[-1]), newest)
+    for path in ("pyproject.toml", "CITATION.cff", "mkdocs.yml", "README.md"):
+      said = re.findall(r"2\.1[56] to (2\.\d+)", _read(path))
+      self.assertEqual({*map(versions.parse, said)}, {newest}, path)
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def _source_files():
   return sorted(
     str(path.relative_to(_ROOT))
     for package in _PACKAGES
-    for ending in ("*.py", "*.toml", "py.typed")
+    for ending in ("*.py", "*.csv", "*.toml", "py.typed")
     for path in (_ROOT / package).rglob(ending)
   )
 
@@ -107,6 +107,7 @@ class WheelTest(absltest.TestCase):
       "absl-py grpcio numpy tensorflow tensorflow-estimator tf-keras tomli"
     )
     self.assertEqual(always, {*needed.split()})
+    self.assertIn("tensorflow>=2.15", required)  # With no upper limit.
     self.assertEqual(metadata["Requires-Python"], "<3.14,>=3.10")
 
   def test_carries_its_license_and_authors(self):

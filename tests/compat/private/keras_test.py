@@ -2,11 +2,13 @@
 
 import contextlib
 import random
+import sys
 
 import compat
 
 compat.install()
 
+from compat import versions  # noqa: E402
 from compat.private import keras  # noqa: E402
 
 import numpy as np  # noqa: E402
@@ -26,7 +28,7 @@ class SeededLayersTest(absltest.TestCase):
         if op.type == "Const" and op.name.endswith("/seed")
       ]
 
-  def test_seeds_are_those_of_set_random_seed(self):
+  def test_each_seed_has_its_own(self):
     found = []
     for seed in (3, 3, 4):
       with keras.seeded_layers(tf, seed):
@@ -35,11 +37,19 @@ class SeededLayersTest(absltest.TestCase):
     self.assertEqual(found[0], found[1])
     self.assertNotEqual(found[0], found[2])
     self.assertNotEqual(self._draw(), self._draw())
+
+  @absltest.skipIf(
+    sys.version_info >= (3, 12) and versions.parse(tf.__version__) < (2, 19),
+    "tf-keras up to 2.18 draws no seeds after set_random_seed on Python 3.12",
+  )
+  def test_seeds_are_those_of_set_random_seed(self):
+    with keras.seeded_layers(tf, 3):
+      found = self._draw()
     tf.keras.utils.set_random_seed(3)
-    self.assertEqual(self._draw(), found[0])
+    self.assertEqual(self._draw(), found)
     tf.keras.utils.set_random_seed(3)
     with keras.seeded_layers(tf, 4):  # The program has its own.
-      self.assertEqual(self._draw(), found[0])
+      self.assertEqual(self._draw(), found)
 
   def tearDown(self):
     with contextlib.suppress(AttributeError):

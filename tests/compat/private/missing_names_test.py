@@ -1,21 +1,17 @@
 """The names that compat supplies are those that TensorFlow lacks, no others.
 
-Run this on a new TensorFlow first: it says which supplied name is no longer
-needed, and which name the tensorflow-estimator wheel misses in addition.
+names_test.py says whether TensorFlow lacks them.
 """
 
 import ast
-import functools
 import importlib
-import json
 import os
 import pkgutil
 import types
 
 import compat
 from compat import versions
-from compat.private import missing_names
-from tests.compat import processes
+from compat.private import missing_names, probe
 
 from absl.testing import absltest, parameterized
 
@@ -25,43 +21,15 @@ import tensorflow as tf  # noqa: E402
 import tensorflow_estimator  # noqa: E402
 
 VERSION = versions.parse(tf.__version__)
-_ASKED = """
-import importlib, importlib.machinery, json
-from compat import legacy_keras
-from compat.private import missing_names
-legacy_keras.choose_before_import()
-import tensorflow as tf
-
-def has_module(name):
-  parent = importlib.import_module(name.rpartition(".")[0])
-  find = importlib.machinery.PathFinder.find_spec
-  return find(name, parent.__path__) is not None
-
-def has(module, name):
-  return hasattr(importlib.import_module(module), name)
-
-print(json.dumps({
-  "modules": {
-    one.name: has_module(one.name) for one in missing_names.SUPPLIED_MODULES
-  },
-  "estimator_api_name": has(missing_names.TF_EXPORT, "ESTIMATOR_API_NAME"),
-  "moved": {
-    one.name: has(one.module, one.name) for one in missing_names.MOVED_NAMES
-  },
-  "tpu_experimental": {
-    name: hasattr(tf.compat.v1.tpu.experimental, name)
-    for name in missing_names.TPU_EXPERIMENTAL_NAMES
-  },
-}))
-"""
 
 
-@functools.cache
-def _before():
-  """Returns which names TensorFlow has in a process without compat."""
-  done = processes.run("-c", _ASKED)
-  assert done.returncode == 0, done.stderr
-  return json.loads(done.stdout.splitlines()[-1])
+def _lacks(module, name):
+  """Returns whether this TensorFlow has no such name, by the table."""
+  return not any(
+    one.is_expected(VERSION)
+    for one in probe.read()
+    if (one.module, one.name) == (module, name)
+  )
 
 
 def _wheel_modules():
@@ -118,33 +86,21 @@ class SuppliedTest(parameterized.TestCase):
     for module in missing_names.SUPPLIED_MODULES
   )
   def test_module(self, module):
-    lacks = not _before()["modules"][module.name]
-    self.assertEqual(
-      lacks,
-      module.missing_from <= VERSION,
-      f"TensorFlow {tf.__version__} "
-      f"{'lacks' if lacks else 'has'} {module.name}; correct missing_from in "
-      "compat/private/missing_names.py.",
-    )
+    package, _, name = module.name.rpartition(".")
     supplied = importlib.import_module(module.name)
-    expected = module.supplied_by if lacks else module.name
+    expected = module.supplied_by if _lacks(package, name) else module.name
     self.assertEqual(supplied.__name__, expected)
 
   @parameterized.named_parameters(
     (moved.name, moved) for moved in missing_names.MOVED_NAMES
   )
   def test_moved_name(self, moved):
-    lacks = not _before()["moved"][moved.name]
-    self.assertEqual(lacks, moved.missing_from <= VERSION)
+    self.assertTrue(_lacks(moved.module, moved.name))
     # TensorFlow 2.15 is left as it is.
     supplied = hasattr(importlib.import_module(moved.module), moved.name)
     self.assertEqual(supplied, VERSION >= versions.FIRST_WITHOUT_ESTIMATOR)
 
   def test_estimator_api_name(self):
-    self.assertEqual(
-      not _before()["estimator_api_name"],
-      missing_names.ESTIMATOR_API_NAME_MISSING_FROM <= VERSION,
-    )
     tf_export = importlib.import_module(missing_names.TF_EXPORT)
     self.assertEqual(tf_export.ESTIMATOR_API_NAME, "estimator")
     name = tf_export.get_canonical_name_for_symbol(
@@ -154,10 +110,6 @@ class SuppliedTest(parameterized.TestCase):
 
   @parameterized.parameters(*missing_names.TPU_EXPERIMENTAL_NAMES)
   def test_tpu_experimental(self, name):
-    self.assertEqual(
-      not _before()["tpu_experimental"][name],
-      missing_names.TPU_EXPERIMENTAL_MISSING_FROM <= VERSION,
-    )
     # FTRL, Adam, ... all take a learning rate and check what they are given.
     parameters = getattr(tf.compat.v1.tpu.experimental, name)(0.25)
     self.assertEqual(parameters.learning_rate, 0.25)
