@@ -288,7 +288,8 @@ class Partitioner:
 
     The waits of `tf.tuple` order them, but all slices would wait in it.
     """
-    ordering.take_tuples_apart(self._graph.get_operations())
+    live = traversal.ops_run_with(*self._fetches)
+    ordering.take_tuples_apart(self._graph.get_operations(), live)
     live = traversal.ops_run_with(*self._fetches)
     ops = [op for op in self._graph.get_operations() if op in live]
     ordering.read_before_writing(unordered_reads.find(ops, lookups=True))

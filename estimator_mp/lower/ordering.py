@@ -7,7 +7,7 @@
 - XLA compiles the ops of a cell together, and none of two cells.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from compat.private import graph_edits, graph_reads
 from estimator_mp.config.schedules import schedule as schedule_lib
@@ -34,7 +34,9 @@ def read_before_writing(
     graph_edits.add_control_inputs(write, before)
 
 
-def take_tuples_apart(ops: Sequence[tf.Operation]) -> None:
+def take_tuples_apart(
+  ops: Sequence[tf.Operation], of_step: Collection[tf.Operation]
+) -> None:
   """Makes gradients not wait for those of other operands, or variables.
 
   `tf.tuple` has them do so, for the order of computation alone, and an
@@ -43,13 +45,16 @@ def take_tuples_apart(ops: Sequence[tf.Operation]) -> None:
 
   Args:
     ops: The ops of a graph, each after those that it reads.
+    of_step: Those that the step runs. Nothing but their tuples orders the
+      others, as the updates that AdaNet's hooks run.
   """
   operands: dict[tf.Operation, set[tf.Operation]] = {}
   for op in ops:
     for gate in op.control_inputs:
       if _TUPLE in gate.name:
         operands.setdefault(gate, set()).update(traversal.inputs(op))
-  for op in ops:
+  taken = [op for op in ops if op in of_step]
+  for op in taken:
     gates = [x for x in op.control_inputs if x in operands]
     if gates:
       # All wait for what a gate waits for besides operands.
@@ -58,11 +63,11 @@ def take_tuples_apart(ops: Sequence[tf.Operation]) -> None:
         waits += [x for x in gate.control_inputs if x not in operands[gate]]
       graph_edits.set_control_inputs(op, waits)
   differentiated = {graph_reads.differentiated(op) for op in ops}
-  for op in ops:
+  for op in taken:
     # One with a gradient of its own is where that finds its stage.
     if op.type == "IdentityN" and op not in differentiated:
       for given, passed in zip(op.inputs, op.outputs, strict=True):
-        for reader in passed.consumers():
+        for reader in filter(of_step.__contains__, passed.consumers()):
           for index, read in enumerate(reader.inputs):
             if read is passed:
               graph_edits.replace_input(reader, index, given)

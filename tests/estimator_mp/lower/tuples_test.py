@@ -23,12 +23,15 @@ class TuplesTest(absltest.TestCase):
       v1.get_variable(name, [], use_resource=True) for name in "xy"
     )
 
+  def _take_apart(self, *fetches):
+    ordering.take_tuples_apart(self._ops(), traversal.ops_run_with(*fetches))
+
   def test_each_reads_its_own(self):
     first, second = tf.identity_n(
       tf.identity_n([self._x * 2.0, self._y * 3.0]), name="passed"
     )
     updates = [self._x.assign(first), self._y.assign(second - first)]
-    ordering.take_tuples_apart(self._ops())
+    self._take_apart(*updates)
     names = [_names(x.op) for x in updates]
     self.assertNotIn("mul_1", names[0])
     self.assertContainsSubset({"mul", "mul_1"}, names[1])
@@ -44,7 +47,7 @@ class TuplesTest(absltest.TestCase):
     with tf.control_dependencies([self._x.assign(1.0, name="before")]):
       (passed,) = tf.identity_n([gradient], name="passed")
       update = self._x.assign_add(passed)
-    ordering.take_tuples_apart(self._ops())
+    self._take_apart(update)
     self.assertIn("before", _names(update.op))
     self.assertNotIn("passed", _names(update.op))
 
@@ -53,11 +56,21 @@ class TuplesTest(absltest.TestCase):
     before = self._x.assign(1.0, name="before")
     with v1.name_scope("some"):
       first, second = v1.tuple(operands, control_inputs=[before.op])
-    ordering.take_tuples_apart(self._ops())
+    self._take_apart(first, second)
     names = [_names(x.op) for x in (first, second)]
     self.assertContainsSubset({"before", "mul"}, names[0])
     self.assertContainsSubset({"before", "mul_1"}, names[1])
     self.assertNotIn("mul_1", names[0])
+
+  def test_those_that_no_step_runs_wait_for_each_other(self):
+    """AdaNet's hooks run its updates, which nothing else orders."""
+    with v1.name_scope("of_step"):
+      _, second = v1.tuple([self._x * 2.0, self._y * 3.0])
+    with v1.name_scope("of_hook"):
+      _, other = v1.tuple([self._x * 4.0, self._y * 5.0])
+    self._take_apart(second)
+    self.assertNotIn("of_step/mul", _names(second.op))
+    self.assertIn("of_hook/mul", _names(other.op))
 
   def test_one_that_a_gradient_is_of_stays(self):
     @tf.custom_gradient
@@ -67,7 +80,7 @@ class TuplesTest(absltest.TestCase):
     loss = 4.0 * clipped(self._x)
     (gradient,) = tf.gradients(loss, [self._x])
     before = _names(gradient.op)
-    ordering.take_tuples_apart(self._ops())
+    self._take_apart(loss, gradient)
     self.assertEqual(_names(gradient.op), before)
     self.assertTrue(any("IdentityN" in x for x in _names(loss.op)))
 
