@@ -22,7 +22,6 @@ from estimator_mp.capture import (
   resources,
   static_batch,
 )
-from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_options
 from estimator_mp.config.sharding_config import ShardingConfig
 from estimator_mp.graph import (
@@ -49,12 +48,11 @@ from estimator_mp.planning import (
   sharding_plan,
   split_options,
 )
-from estimator_mp.planning.purpose import Purpose
+from estimator_mp.planning.purpose import TRAINING, Purpose
 from estimator_mp.replicas import horovod
 
 import tensorflow as tf
 
-TRAIN = tf.estimator.ModeKeys.TRAIN
 PREDICT = tf.estimator.ModeKeys.PREDICT
 
 
@@ -91,9 +89,7 @@ class Driver:
     self,
     config: ShardingConfig,
     mesh: mesh_lib.Mesh,
-    mode: str,
-    saved: placement_lib.Placement | None = None,
-    is_export: bool = False,
+    purpose: Purpose = TRAINING,
     servers: parameter_servers.NoServers = parameter_servers.NO_SERVERS,
   ):
     """Starts with the default graph, before model_fn is called.
@@ -101,15 +97,13 @@ class Driver:
     Args:
       config: How the model is sharded.
       mesh: The devices.
-      mode: The purpose of the graph, a `tf.estimator.ModeKeys`.
-      saved: The placement that training saved, for evaluation and prediction.
-      is_export: Whether it is the graph of a SavedModel.
+      purpose: The purpose of the graph.
       servers: Says which task holds a variable.
     """
-    self._purpose = Purpose(mode, saved, is_export=is_export)
-    if mode != TRAIN:  # Its results are the plain model's.
+    self._purpose = purpose
+    if not purpose.trains:  # Its results are the plain model's.
       config = dataclasses.replace(config, draws="whole", batch_norm="whole")
-    if is_export:
+    if purpose.is_export:
       config = dataclasses.replace(
         config, transfer_dtype="float32", prefetch_inputs=False
       )
@@ -124,7 +118,7 @@ class Driver:
     self._model_axis: model_partitioner.ModelPartitioner | None = None
     self._servers = servers
     self._processes: horovod.Processes | None = None
-    self._is_training = mode == TRAIN and not is_export
+    self._is_training = purpose.trains and not purpose.is_export
     if config.aggregation == sharding_options.HOROVOD and self._is_training:
       self._processes = horovod.Processes(config.horovod_op)
     self._graph = tf.compat.v1.get_default_graph()

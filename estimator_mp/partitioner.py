@@ -420,7 +420,10 @@ class Partitioner:
     trained = {x.op for x in tf.compat.v1.trainable_variables()}
     if rules == split_rules.AUTO:
       return {}, [x for x in handles if x in trained and _is_matrix(x)]
-    return split_options.splits_of_rules(rules, handles, trained, count), []
+    found = split_options.splits_of_rules(
+      rules, handles, trained, count, self._purpose
+    )
+    return found, []
 
   def _sum_over_processes(self) -> None:
     """Lets updates read the gradients of all processes."""

@@ -100,7 +100,7 @@ def _shard_inner(
       or not (for_mesh or mode == sharding.TRAIN)
     ):
       return model_fn
-    return sharding.shard_model_fn(model_fn, config)
+    return sharding.shard_one_of_several(model_fn, config)
 
   @functools.wraps(plain)
   def sharding_inner(*args: Any, **kwargs: Any) -> Any:

@@ -25,6 +25,7 @@ from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.config.mesh_axes import AUTO
 from estimator_mp.lower import ordering, parameter_servers
 from estimator_mp.observe import step_scalars, verification
+from estimator_mp.planning.purpose import Purpose
 from estimator_mp.search import choice
 from estimator_mp.session import (
   build_progress,
@@ -71,6 +72,27 @@ def shard_model_fn(
     ImportError: When it is called, if aggregation is "horovod" and Horovod
       cannot be imported.
   """
+  return _shard(model_fn, config, is_one_of_several=False)
+
+
+def shard_one_of_several(
+  model_fn: ModelFn, config: sharding_config_lib.ShardingConfig
+) -> ModelFn:
+  """Shards a model_fn of which an Estimator trains more than one.
+
+  Args:
+    model_fn: As for `shard_model_fn`.
+    config: As for `shard_model_fn`; its rules may be for another model_fn.
+  """
+  return _shard(model_fn, config, is_one_of_several=True)
+
+
+def _shard(
+  model_fn: ModelFn,
+  config: sharding_config_lib.ShardingConfig,
+  is_one_of_several: bool,
+) -> ModelFn:
+  """Returns a model_fn whose model spans the devices of a mesh."""
   if not callable(model_fn) or is_sharded(model_fn):
     state = "is sharded already" if callable(model_fn) else "cannot be called"
     raise ValueError(
@@ -79,7 +101,7 @@ def shard_model_fn(
     )
   sharding_config_lib.check_config(config)
   if config.mesh == AUTO:
-    return _on_auto_mesh(model_fn, config)
+    return _on_auto_mesh(model_fn, config, is_one_of_several)
   whole_mesh = config.create_mesh()
   signature = inspect.signature(model_fn)
   parameters = _with_config(signature)
@@ -116,7 +138,8 @@ def shard_model_fn(
     saved = None
     if mode != TRAIN:
       saved = placement_file.load_placement(model_dir, mesh)
-    sharder = driver.Driver(config, mesh, mode, saved, is_export, servers)
+    purpose = Purpose(mode, saved, (), is_export, is_one_of_several)
+    sharder = driver.Driver(config, mesh, purpose, servers)
     if is_export and sharder.splits_variables:
       export.keep_devices()
     compiles_with_xla = session_config_lib.compiles_with_xla(session_config)
@@ -149,7 +172,9 @@ def shard_model_fn(
 
 
 def _on_auto_mesh(
-  model_fn: ModelFn, config: sharding_config_lib.ShardingConfig
+  model_fn: ModelFn,
+  config: sharding_config_lib.ShardingConfig,
+  is_one_of_several: bool,
 ) -> ModelFn:
   """Returns a model_fn that is sharded over the mesh that is found for it."""
   signature = inspect.signature(model_fn)
@@ -160,7 +185,7 @@ def _on_auto_mesh(
     run_config = bound.get("config")
     known = {x: y for x, y in bound.items() if x in signature.parameters}
     chosen = choice.choose(model_fn, known, config, run_config)
-    return shard_model_fn(model_fn, chosen)(*args, **kwargs)
+    return _shard(model_fn, chosen, is_one_of_several)(*args, **kwargs)
 
   return _like(model_fn, sharded, parameters)
 

@@ -6,7 +6,7 @@ rules by parameter name of GSPMD programs.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from compat.private import graph_reads
 from estimator_mp.config.sharding_options import PlacementRule
@@ -17,7 +17,9 @@ import tensorflow as tf
 
 
 def stages_of(
-  unplaced: Unplaced, rules: Sequence[PlacementRule], mode: str
+  unplaced: Unplaced,
+  rules: Sequence[PlacementRule],
+  unmatched: Callable[[ValueError], None],
 ) -> Stages:
   """Returns the stages of the ops that a rule matches.
 
@@ -29,14 +31,14 @@ def stages_of(
   Args:
     unplaced: The ops.
     rules: The rules in order; the first one that matches a name counts.
-    mode: The purpose of the graph, a `tf.estimator.ModeKeys`.
+    unmatched: Raises the error of a rule that matches nothing, unless the graph
+      may lack a part of the model.
 
   Raises:
     ValueError: If two rules put parts of one group on different stages, a rule
-      matches nothing in training, or a trainable variable is matched by none.
-      Other graphs may lack a part of the model.
+      matches nothing, or a trainable variable is matched by none.
   """
-  _check_coverage(unplaced.model, rules, mode)
+  _check_coverage(unplaced.model, rules, unmatched)
   ops, groups = unplaced.ops, unplaced.groups
   matched_by = _matches(rules, ops)
   initial = _initializers(ops)
@@ -61,17 +63,20 @@ def stages_of(
 
 
 def _check_coverage(
-  model: Sequence[tf.Operation], rules: Sequence[PlacementRule], mode: str
+  model: Sequence[tf.Operation],
+  rules: Sequence[PlacementRule],
+  unmatched: Callable[[ValueError], None],
 ) -> None:
   """Raises if rules and a model do not cover each other."""
-  is_whole = mode == tf.estimator.ModeKeys.TRAIN
   variables = op_types.variables_of(model)
   for rule in rules:
-    if is_whole and not any(re.search(rule[0], op.name) for op in model):
+    if not any(re.search(rule[0], op.name) for op in model):
       names = ", ".join(op.name for op in variables[:3])
-      raise ValueError(
-        f"placement rule {rule!r} matches no variable or op of the model; "
-        f"its variables are such as {names}"
+      unmatched(
+        ValueError(
+          f"placement rule {rule!r} matches no variable or op of the model; "
+          f"its variables are such as {names}"
+        )
       )
   trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
   matched_by = _matches(rules, variables)

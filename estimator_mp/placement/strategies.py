@@ -6,6 +6,7 @@ the ops that they read and feed; see `propagation`.
 """
 
 import importlib
+from collections.abc import Callable
 
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config
@@ -19,6 +20,7 @@ def stages_of(
   num_stages: int,
   saved: placement_lib.Placement | None,
   mode: str,
+  unmatched: Callable[[ValueError], None],
 ) -> Stages:
   """Returns the stages of ops, by the strategy of a configuration.
 
@@ -29,6 +31,7 @@ def stages_of(
     saved: The placement that training has saved, if this graph is for something
       else: it counts unless the user gives one, or rules.
     mode: The purpose of the graph, a `tf.estimator.ModeKeys`.
+    unmatched: As for `rules.stages_of`.
 
   Returns:
     The stages of some of the ops; at least of those that lead to the targets,
@@ -41,7 +44,7 @@ def stages_of(
   if isinstance(placement, placement_lib.Placement):
     return known.stages_of_given(unplaced, placement)
   if not placement_lib.is_strategy(placement):
-    return rules.stages_of(unplaced, placement, mode)
+    return rules.stages_of(unplaced, placement, unmatched)
   if saved is not None:
     return known.stages_of_saved(unplaced, saved, mode)
   module = importlib.import_module(placement_lib.STRATEGIES[placement].module)

@@ -14,7 +14,7 @@ from estimator_mp.config.split_rules import (
   rule_for,
 )
 from estimator_mp.graph import op_types, shapes, traversal
-from estimator_mp.planning.purpose import Purpose
+from estimator_mp.planning.purpose import TRAINING, Purpose
 from estimator_mp.planning.split_plan import Gather, is_slot_name
 from estimator_mp.propagate.splits import CyclicSplit, VariableSplit, even_sizes
 
@@ -46,6 +46,7 @@ def splits_of_rules(
   variables: Sequence[tf.Operation],
   trained: Collection[tf.Operation],
   num_parts: int,
+  purpose: Purpose = TRAINING,
 ) -> dict[tf.Operation, VariableSplit | None]:
   """Returns how rules split variables.
 
@@ -54,6 +55,7 @@ def splits_of_rules(
     variables: The ops of a model's variables, in the order of the graph.
     trained: Those that are trained.
     num_parts: How many devices share them.
+    purpose: The purpose of the graph.
 
   Returns:
     How variables are split that a rule is for; None for those that it keeps
@@ -79,7 +81,7 @@ def splits_of_rules(
       tables.append((variable, rule))
     elif rule[1] is not None:
       splits[variable] = _split_of(variable, rule, num_parts)
-  _check_used(rules, used, names)
+  _check_used(rules, used, names, purpose)
   return splits | _on_one_device_each(tables, num_parts)
 
 
@@ -120,16 +122,19 @@ def _check_used(
   rules: Iterable[SplitRule],
   used: Collection[SplitRule],
   names: Collection[str],
+  purpose: Purpose,
 ) -> None:
-  """Raises if a rule has met no variable."""
+  """Raises if a rule has met no variable, of a graph that has to have one."""
   for rule in rules:
     if rule not in used:
       close = difflib.get_close_matches(rule[0], sorted(names), n=1, cutoff=0.3)
       hint = f"; the name nearest to it is {close[0]!r}" if close else ""
-      raise SplitError(
-        f"the split rule {rule!r} matches no variable of the model{hint}; "
-        "use an expression that is found in the name of one, or leave the "
-        "rule out"
+      purpose.unmatched(
+        SplitError(
+          f"the split rule {rule!r} matches no variable of the model{hint}; "
+          "use an expression that is found in the name of one, or leave the "
+          "rule out"
+        )
       )
 
 

@@ -110,6 +110,7 @@ def plan_forward(
       mesh.axis_size("stage"),
       purpose.saved,
       purpose.mode,
+      purpose.unmatched,
     )
   latest = propagation.Follows.LATEST_INPUT
   return stages | propagation.propagate(without_stage, groups, stages, latest)

@@ -84,9 +84,7 @@ class Model:
     config = self._on(mesh, parts)
     with tf.Graph().as_default() as graph:
       tf.compat.v1.train.create_global_step()
-      sharder = driver.Driver(
-        config, config.create_mesh(), tf.estimator.ModeKeys.TRAIN
-      )
+      sharder = driver.Driver(config, config.create_mesh())
       arguments = self._arguments(self._is_open)
       inputs = sharder.inputs(arguments)
       with sharder.variables():

@@ -210,6 +210,25 @@ class ShardEstimatorTest(parameterized.TestCase):
     ):
       estimator.train(data.input_fn, steps=1)
 
+  @parameterized.named_parameters(
+    ("placement", "stage:2", {"placement": [("^next", 1), (".", 0)]}),
+    ("split", "model:2", {"split": [("^next/kernel", 0), ("kernel", 0)]}),
+  )
+  def test_a_rule_may_be_for_another_graph_of_several(self, mesh, options):
+    """The rule that an error advised stopped the next iteration of AdaNet."""
+    config = estimator_mp.ShardingConfig(mesh, **options)
+    estimator = estimator_mp.shard_estimator(
+      Searching(_run_config(None)), config
+    )
+    with self.assertLogs("tensorflow", "WARNING") as logs:
+      estimator.train(data.input_fn, steps=1)
+    self.assertIn("matches no variable", "".join(logs.output))
+    plain = estimator_mp.shard_estimator(
+      tf.estimator.Estimator(model_fn, config=_run_config(None)), config
+    )
+    with self.assertRaisesRegex(ValueError, "matches no variable"):
+      plain.train(data.input_fn, steps=1)
+
   def test_metrics_added_to_a_sharded_estimator(self):
     estimator = estimator_mp.shard_estimator(
       tf.estimator.Estimator(model_fn, config=_run_config(None)), CONFIG
