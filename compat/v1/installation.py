@@ -4,7 +4,7 @@ import dataclasses
 import types
 
 from compat.errors import CompatError
-from compat.private.v1 import old_protobuf
+from compat.private.v1 import global_step, old_protobuf
 from compat.v1 import behavior, imports, python
 from compat.v1.membership import PROGRAM
 from compat.v1.names import methods
@@ -50,6 +50,7 @@ def supply(tensorflow: types.ModuleType, choices: Choices) -> None:
     tensorflow, choices.v2_control_flow, choices.resource_variables
   )
   methods.supply(tensorflow)
+  global_step.supply()
   python.supply()
   imports.redirect(view_of_tensorflow(tensorflow))
   old_protobuf.accept()

@@ -11,6 +11,7 @@ from absl.testing import absltest, parameterized  # noqa: E402
 from tensorflow.contrib.tensorboard.plugins import projector  # noqa: E402
 from tensorflow.contrib.tpu.python.ops import tpu_ops  # noqa: E402
 from tensorflow.contrib.tpu.python.tpu import tpu_function  # noqa: E402
+from tensorflow.python.training import training_util  # noqa: E402
 from tensorflow.python.training.tracking import (  # noqa: E402
   graph_view,
   tracking,
@@ -129,6 +130,39 @@ class FrameworksTest(absltest.TestCase):
     view = graph_view.ObjectGraphView(root)
     self.assertNotEmpty(view.frozen_saveable_objects())
     self.assertTrue(issubclass(tracking.AutoTrackable, util.base.Trackable))
+
+  def test_steps_of_candidates(self):
+    """AdaNet's candidates count their own steps, canned ones among them."""
+    plain = training_util.get_global_step
+    shown = tf.train.get_global_step
+
+    def model_fn(features, labels, mode):
+      step = tf.get_variable("step", [], tf.int64, tf.zeros_initializer())
+      training_util.get_global_step = lambda: step
+      try:
+        spec = tf.contrib.estimator.regression_head().create_estimator_spec(
+          features,
+          mode,
+          tf.layers.dense(features["x"], 1),
+          labels,
+          tf.train.GradientDescentOptimizer(0.1),
+        )
+      finally:
+        training_util.get_global_step = shown
+      count = tf.assign_add(tf.train.get_global_step(), 10)
+      return spec._replace(train_op=tf.group(spec.train_op, count))
+
+    self.addCleanup(setattr, training_util, "get_global_step", plain)
+    estimator = tf.estimator.Estimator(
+      model_fn, self.create_tempdir().full_path
+    )
+    example = {"x": np.ones([2, 1], np.float32)}, [[1.0], [2.0]]
+    estimator.train(
+      lambda: tf.data.Dataset.from_tensors(example).repeat(), steps=20
+    )
+    step = estimator.get_variable_value("step")
+    self.assertGreater(step, 0)
+    self.assertEqual(estimator.get_variable_value("global_step"), 10 * step)
 
   def test_estimator_export(self):
     @estimator_export("estimator.experimental.make_our_hook")
