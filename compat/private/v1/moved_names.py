@@ -25,6 +25,9 @@ PUBLIC: Mapping[str, str] = {
   "eager.context.VirtualDeviceConfiguration": (
     "config.experimental.VirtualDeviceConfiguration"
   ),
+  "feature_column.feature_column_lib.DenseFeatures": (
+    "keras.layers.DenseFeatures"
+  ),
   "framework.config.get_virtual_device_configuration": (
     "config.experimental.get_virtual_device_configuration"
   ),
