@@ -109,6 +109,8 @@ class WheelTest(absltest.TestCase):
     self.assertEqual(always, {*needed.split()})
     self.assertIn("tensorflow>=2.15", required)  # With no upper limit.
     self.assertEqual(metadata["Requires-Python"], "<3.14,>=3.10")
+    # AdaNet imports it, and TensorFlow 1.15 brought it along.
+    self.assertIn('tensorboard; extra == "contrib"', required)
 
   def test_carries_its_license_and_authors(self):
     self.assertEqual(self._metadata()["License-Expression"], "Apache-2.0")
