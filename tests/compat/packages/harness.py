@@ -21,8 +21,8 @@ STEPS = 10
 class Model(
   collections.namedtuple(
     "Model",
-    "estimator train_input_fn input_fn predictions predict_input_fn",
-    defaults=(None,),
+    "estimator train_input_fn input_fn predictions predict_input_fn loaded",
+    defaults=(None, ()),
   )
 ):
   """What a program gives to be run.
@@ -35,6 +35,7 @@ class Model(
       model does neither.
     predictions: names of the predictions that are told of, () for none.
     predict_input_fn: gives what to predict, where input_fn does not.
+    loaded: beginnings of names of variables that the program loads itself.
   """
 
   __slots__ = ()
@@ -85,7 +86,7 @@ def run(model):
 
 
 def _run(model):
-  weights = GivenWeights()
+  weights = GivenWeights(model.loaded)
   losses = Losses()
   model.estimator.train(
     model.train_input_fn, hooks=[weights, losses], max_steps=STEPS
@@ -93,9 +94,7 @@ def _run(model):
   found = {"variables": weights.shapes, "losses": losses.losses}
   if model.input_fn is not None:
     metrics = model.estimator.evaluate(model.input_fn)
-    found["metrics"] = {
-      name: np.asarray(value).tolist() for name, value in metrics.items()
-    }
+    found["metrics"] = {name: _plain(metrics[name]) for name in metrics}
   if model.predictions:
     found["predictions"] = {name: [] for name in model.predictions}
     input_fn = model.predict_input_fn or model.input_fn
@@ -116,16 +115,17 @@ def _plain(value):
 
 
 class GivenWeights(tf.train.SessionRunHook):
-  """Fills the variables of a new session by a rule.
+  """Fills the variables of a new session, which no other had, by a rule.
 
   Weights are normal, with the variance of one over the number of inputs, drawn
   from their name. Those that start as a constant (biases, the scales of a
   normalization) differ from it by a tenth. What is not trained, or counts,
-  starts as the program says.
+  starts as the program says, and so does what it loads.
   """
 
-  def __init__(self):
+  def __init__(self, loaded=()):
     self.shapes = {}
+    self._loaded = loaded
     self._variables = []
     self._values = []
     self._trained = set()
@@ -139,8 +139,9 @@ class GivenWeights(tf.train.SessionRunHook):
     initial = session.run(self._values)
     for variable, value in zip(self._variables, initial):
       name = variable.op.name
+      is_new = name not in self.shapes and not name.startswith(self._loaded)
       self.shapes[name] = list(value.shape)
-      if value.dtype.kind == "f":
+      if is_new and value.dtype.kind == "f":
         given = _given(name, value, name in self._trained)
         variable.load(given.astype(value.dtype), session)
 

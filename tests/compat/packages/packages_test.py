@@ -28,13 +28,18 @@ _RELATIVE = 1e-4
 
 # By the program: the packages that belong to it, with commas between them.
 _PROGRAMS = {
+  "adanet_ensembles": "adanet",
   "bert_classifier": "bert",
   "deepctr_models": "deepctr",
+  "gan_networks": "tensorflow_gan",
+  "hub_modules": "tensorflow_hub",
   "kfac_network": "kfac",
   "layers": "",
   "opennmt_models": "opennmt",
+  "ranking_models": "tensorflow_ranking",
   "slim_networks": "",
   "sonnet_network": "sonnet",
+  "tabnet_network": "",
   "tensor2tensor_models": "tensor2tensor",
 }
 

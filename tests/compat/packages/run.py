@@ -7,8 +7,9 @@ from the root of the repository. A mesh, "stage:3", shards each model.
 TensorFlow 1.15.5 recorded what today's has to give (recorded/PROGRAM.json):
 
     python3.7 -m venv v115
+    requirements=tests/compat/packages/requirements_1_15.txt
     uv pip install --python v115/bin/python \\
-        -r tests/compat/packages/requirements_1_15.txt
+        -r $requirements --override $requirements
     v115/bin/python -m tests.compat.packages.run PROGRAM \\
         tests/compat/packages/recorded/PROGRAM.json
 """
