@@ -11,6 +11,7 @@ from compat.contrib.learn import heads
 from compat.contrib.learn.canned import Classifier, Regressor
 from compat.contrib.learn.constants import ModeKeys
 from compat.contrib.learn.estimator import Estimator
+from compat.contrib.learn.head_base import Head
 
 import tensorflow as tf
 
@@ -217,7 +218,7 @@ class DNNEstimator(Estimator):
 
   def __init__(
     self,
-    head: heads.Head,
+    head: Head,
     hidden_units: Sequence[int],
     feature_columns: Sequence[Any],
     model_dir: str | None = None,

@@ -8,6 +8,7 @@ from compat.contrib.learn import dnn, heads, linear
 from compat.contrib.learn.canned import Classifier, Regressor
 from compat.contrib.learn.dnn import FeatureEngineeringFn, Optimizer
 from compat.contrib.learn.estimator import Estimator
+from compat.contrib.learn.head_base import Head
 
 import tensorflow as tf
 
@@ -105,7 +106,7 @@ class DNNLinearCombinedEstimator(Estimator):
 
   def __init__(
     self,
-    head: heads.Head,
+    head: Head,
     model_dir: str | None = None,
     linear_feature_columns: Sequence[Any] | None = None,
     linear_optimizer: Optimizer = None,

@@ -21,6 +21,7 @@ from compat.contrib.learn.dnn import (
   partitioner,
 )
 from compat.contrib.learn.estimator import Estimator
+from compat.contrib.learn.head_base import Head
 
 import tensorflow as tf
 
@@ -117,7 +118,7 @@ class LinearEstimator(Estimator):
   def __init__(
     self,
     feature_columns: Sequence[Any],
-    head: heads.Head,
+    head: Head,
     model_dir: str | None = None,
     weight_column_name: str | None = None,
     optimizer: Optimizer = None,
