@@ -10,11 +10,12 @@ from typing import Any
 
 from compat.contrib import layers
 from compat.contrib.learn import heads
-from compat.contrib.learn.canned import Classifier, Regressor
-from compat.contrib.learn.dnn import (
+from compat.contrib.learn.canned import (
   MIN_SLICE_SIZE,
+  Classifier,
   FeatureEngineeringFn,
   Optimizer,
+  Regressor,
   are_of_contrib,
   features_by_name,
   made,
