@@ -34,8 +34,8 @@ from compat.contrib.learn.graph_runs import (
   run_feeds,
   run_n,
 )
+from compat.contrib.learn.head_base import Head
 from compat.contrib.learn.heads import (
-  Head,
   binary_svm_head,
   multi_class_head,
   multi_head,

@@ -1,11 +1,48 @@
-"""What the ready-made models of tf.contrib.learn predict by default."""
+"""What the ready-made models of tf.contrib.learn share."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from compat.contrib.layers.feature_column.column import FeatureColumn
 from compat.contrib.learn.constants import PredictionKey
 from compat.contrib.learn.estimator import Estimator
 from compat.contrib.learn.metric_spec import MetricSpec
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+MIN_SLICE_SIZE = 64 << 20
+
+Optimizer = Any  # A string, an Optimizer, or what makes one.
+FeatureEngineeringFn = Callable[[Any, Any], tuple[Any, Any]]
+
+
+def features_by_name(features: Any) -> Mapping[str, Any]:
+  """Returns features as tensors by name; a single one is called ""."""
+  return features if isinstance(features, dict) else {"": features}
+
+
+def partitioner(config: Any, min_slice_size: int = 256 << 10) -> Any:
+  """Returns what splits variables over parameter servers.
+
+  Args:
+    config: a RunConfig; without parameter servers nothing is split.
+    min_slice_size: of a part, in bytes.
+  """
+  return v1.min_max_variable_partitioner(
+    config.num_ps_replicas if config else 0, min_slice_size=min_slice_size
+  )
+
+
+def are_of_contrib(columns: Sequence[Any]) -> bool:
+  """Whether columns are of tf.contrib.layers, not of tf.feature_column."""
+  return all(isinstance(column, FeatureColumn) for column in columns)
+
+
+def made(optimizer: Optimizer) -> Any:
+  """Returns an optimizer, or its name, that may have to be made yet."""
+  return optimizer() if callable(optimizer) else optimizer
 
 
 class Classifier(Estimator):

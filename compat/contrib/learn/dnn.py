@@ -1,16 +1,26 @@
 """tf.contrib.learn's deep models: layers over feature columns."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compat.contrib import layers
-from compat.contrib.layers.feature_column.column import FeatureColumn
 from compat.contrib.layers.feature_column.dense import EmbeddingColumn
 from compat.contrib.learn import heads
-from compat.contrib.learn.canned import Classifier, Regressor
+from compat.contrib.learn.canned import (
+  MIN_SLICE_SIZE,
+  Classifier,
+  FeatureEngineeringFn,
+  Optimizer,
+  Regressor,
+  are_of_contrib,
+  features_by_name,
+  made,
+  partitioner,
+)
 from compat.contrib.learn.constants import ModeKeys
 from compat.contrib.learn.estimator import Estimator
+from compat.contrib.learn.head_base import Head
 
 import tensorflow as tf
 
@@ -18,29 +28,8 @@ v1 = tf.compat.v1
 
 SCOPE = "dnn"
 LEARNING_RATE = 0.05
-MIN_SLICE_SIZE = 64 << 20
-
-Optimizer = Any  # A string, an Optimizer, or what makes one.
-FeatureEngineeringFn = Callable[[Any, Any], tuple[Any, Any]]
 
 _ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.tanh, "sigmoid": tf.sigmoid}
-
-
-def features_by_name(features: Any) -> Mapping[str, Any]:
-  """Returns features as tensors by name; a single one is called ""."""
-  return features if isinstance(features, dict) else {"": features}
-
-
-def partitioner(config: Any, min_slice_size: int = 256 << 10) -> Any:
-  """Returns what splits variables over parameter servers.
-
-  Args:
-    config: a RunConfig; without parameter servers nothing is split.
-    min_slice_size: of a part, in bytes.
-  """
-  return v1.min_max_variable_partitioner(
-    config.num_ps_replicas if config else 0, min_slice_size=min_slice_size
-  )
 
 
 def variable_scope(config: Any) -> Any:
@@ -50,16 +39,6 @@ def variable_scope(config: Any) -> Any:
     config: a RunConfig, or None.
   """
   return v1.variable_scope(SCOPE, partitioner=partitioner(config))
-
-
-def are_of_contrib(columns: Sequence[Any]) -> bool:
-  """Whether columns are of tf.contrib.layers, not of tf.feature_column."""
-  return all(isinstance(column, FeatureColumn) for column in columns)
-
-
-def made(optimizer: Optimizer) -> Any:
-  """Returns an optimizer, or its name, that may have to be made yet."""
-  return optimizer() if callable(optimizer) else optimizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,7 +196,7 @@ class DNNEstimator(Estimator):
 
   def __init__(
     self,
-    head: heads.Head,
+    head: Head,
     hidden_units: Sequence[int],
     feature_columns: Sequence[Any],
     model_dir: str | None = None,

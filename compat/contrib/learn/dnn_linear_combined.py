@@ -5,9 +5,18 @@ from typing import Any
 
 from compat.contrib import layers
 from compat.contrib.learn import dnn, heads, linear
-from compat.contrib.learn.canned import Classifier, Regressor
-from compat.contrib.learn.dnn import FeatureEngineeringFn, Optimizer
+from compat.contrib.learn.canned import (
+  MIN_SLICE_SIZE,
+  Classifier,
+  FeatureEngineeringFn,
+  Optimizer,
+  Regressor,
+  features_by_name,
+  made,
+  partitioner,
+)
 from compat.contrib.learn.estimator import Estimator
+from compat.contrib.learn.head_base import Head
 
 import tensorflow as tf
 
@@ -17,7 +26,7 @@ _SUMMARY = ("%s/fraction_of_zero_values", "%s/activation")
 
 
 def _made(optimizer: Optimizer, default: str) -> Any:
-  optimizer = dnn.made(optimizer or default)
+  optimizer = made(optimizer or default)
   if isinstance(optimizer, v1.train.SyncReplicasOptimizer):
     raise ValueError(
       "A DNNLinearCombined model takes no SyncReplicasOptimizer. Use a DNN or "
@@ -29,7 +38,7 @@ def _made(optimizer: Optimizer, default: str) -> Any:
 def _model_fn(
   features: Any, labels: Any, mode: str, params: Any, config: Any = None
 ) -> Any:
-  features = dnn.features_by_name(features)
+  features = features_by_name(features)
   head = params["head"]
   dimension = head.logits_dimension
   wide, deep = params["linear_feature_columns"], params["dnn_feature_columns"]
@@ -42,8 +51,7 @@ def _model_fn(
       params["dnn_hidden_units"],
       params["dnn_activation_fn"] or tf.nn.relu,
       params["dnn_dropout"],
-      params["input_layer_partitioner"]
-      or dnn.partitioner(config, dnn.MIN_SLICE_SIZE),
+      params["input_layer_partitioner"] or partitioner(config, MIN_SLICE_SIZE),
       _SUMMARY,
     )
     with dnn.variable_scope(config):
@@ -105,7 +113,7 @@ class DNNLinearCombinedEstimator(Estimator):
 
   def __init__(
     self,
-    head: heads.Head,
+    head: Head,
     model_dir: str | None = None,
     linear_feature_columns: Sequence[Any] | None = None,
     linear_optimizer: Optimizer = None,
@@ -179,7 +187,7 @@ class DNNLinearCombinedEstimator(Estimator):
 def _input_partitioner(config: Any, min_slice_size: int | None) -> Any:
   if min_slice_size is None:
     return None
-  return dnn.partitioner(config, min_slice_size)
+  return partitioner(config, min_slice_size)
 
 
 class DNNLinearCombinedClassifier(Classifier, DNNLinearCombinedEstimator):

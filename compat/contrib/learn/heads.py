@@ -1,221 +1,23 @@
-"""The heads of tf.contrib.learn: from logits to a loss, metrics, predictions.
+"""The heads of tf.contrib.learn: for numbers, classes, labels, and several."""
 
-Losses, the names of metrics and variables, and the keys of predictions are
-those of 1.15, which are not those of tf.contrib.estimator's heads.
-"""
-
-import abc
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compat.contrib import lookup
-from compat.contrib.learn import head_metrics
+from compat.contrib.learn import head_losses, head_metrics
 from compat.contrib.learn.constants import (
-  MetricKey,
   ModeKeys,
   PredictionKey,
   ProblemType,
 )
 from compat.contrib.learn.graph_runs import no_op_train_fn
+from compat.contrib.learn.head_base import Head, Options, SingleHead
 from compat.contrib.learn.model_fn import ModelFnOps
 
 import tensorflow as tf
 
-v1 = tf.compat.v1
 
-# Of labels, logits and weights: the loss to train on and the one to report.
-LossFn = Callable[[Any, Any, Any], tuple[Any, Any]]
-
-
-class Head(abc.ABC):
-  """What a model does with its logits."""
-
-  head_name: str | None = None
-
-  @property
-  @abc.abstractmethod
-  def logits_dimension(self) -> int:
-    """How many logits an example has."""
-
-  @abc.abstractmethod
-  def create_model_fn_ops(
-    self,
-    features: Mapping[str, Any],
-    mode: str,
-    labels: Any = None,
-    train_op_fn: Callable[[Any], Any] | None = None,
-    logits: Any = None,
-    logits_input: Any = None,
-    scope: Any = None,
-  ) -> ModelFnOps:
-    """Returns what a model_fn has to return.
-
-    Args:
-      features: by name; among them the weights, if the head has any.
-      mode: one of ModeKeys.
-      labels: a tensor, or tensors by name.
-      train_op_fn: makes the train_op of the loss.
-      logits: [batch, logits_dimension].
-      logits_input: what logits are made of by a layer, if they are not given.
-      scope: the variable scope; the name of the head by default.
-
-    Raises:
-      ValueError: if both or none of logits and logits_input are given, or an
-        argument that the mode needs is not.
-    """
-
-
-class _SingleHead(Head):
-  """A head for one label of each example."""
-
-  _default_scope = ""
-  _problem_type = ProblemType.UNSPECIFIED
-
-  def __init__(
-    self,
-    logits_dimension: int,
-    loss_fn: LossFn,
-    label_name: str | None,
-    weight_column_name: str | None,
-    enable_centered_bias: bool,
-    head_name: str | None,
-  ):
-    if logits_dimension < 1:
-      raise ValueError(f"A head has {logits_dimension} logits; it needs one.")
-    self._logits_dimension = logits_dimension
-    self._loss_fn = loss_fn
-    self.label_name = label_name
-    self.weight_column_name = weight_column_name
-    self._enable_centered_bias = enable_centered_bias
-    self.head_name = head_name
-
-  @property
-  def logits_dimension(self) -> int:
-    return self._logits_dimension
-
-  def create_model_fn_ops(
-    self,
-    features: Mapping[str, Any],
-    mode: str,
-    labels: Any = None,
-    train_op_fn: Callable[[Any], Any] | None = None,
-    logits: Any = None,
-    logits_input: Any = None,
-    scope: Any = None,
-  ) -> ModelFnOps:
-    ModeKeys.validate(mode)
-    with v1.variable_scope(
-      scope,
-      self.head_name or self._default_scope,
-      [*features.values(), labels, logits, logits_input],
-    ):
-      logits = _logits(logits, logits_input, self.logits_dimension)
-      bias = None
-      if self._enable_centered_bias:
-        bias = self._centered_bias()
-        logits = tf.nn.bias_add(logits, bias)
-      with v1.name_scope(None, "predictions"):
-        predictions = self._predictions(logits)
-      loss = train_op = metrics = None
-      if mode != ModeKeys.INFER and labels is not None:
-        labels = self._prepared(self._label(labels))
-        weights = _weights(features, self.weight_column_name)
-        loss, reported = self._loss(labels, logits, weights)
-        with v1.name_scope(""):
-          v1.summary.scalar(self._key(MetricKey.LOSS), tf.identity(reported))
-        if mode == ModeKeys.TRAIN:
-          if train_op_fn is None:
-            raise ValueError("Give a head a train_op_fn in mode TRAIN.")
-          train_op = self._train_op(
-            loss, train_op_fn, bias, logits, labels, weights
-          )
-        with v1.name_scope("metrics"):
-          metrics = {MetricKey.LOSS: v1.metrics.mean(reported)}
-          metrics |= self._metrics(predictions, labels, weights)
-        metrics = {self._key(name): one for name, one in metrics.items()}
-      return ModelFnOps(
-        mode,
-        predictions,
-        loss,
-        train_op,
-        metrics,
-        {self.head_name: (self._problem_type, self._exported(predictions))},
-      )
-
-  def _key(self, name: str) -> str:
-    return f"{name}/{self.head_name}" if self.head_name else name
-
-  def _label(self, labels: Any) -> Any:
-    if isinstance(labels, dict):
-      labels = labels[self.label_name]
-    if isinstance(labels, tf.SparseTensor):
-      return labels
-    return tf.convert_to_tensor(labels)
-
-  def _prepared(self, labels: Any) -> Any:
-    """Labels as the loss and the metrics take them."""
-    if isinstance(labels, tf.SparseTensor):
-      raise ValueError(
-        f"{type(self).__name__.lstrip('_')} takes no SparseTensor of labels. "
-        "Use tf.contrib.learn.multi_label_head, or dense labels."
-      )
-    return labels
-
-  def _loss(self, labels: Any, logits: Any, weights: Any) -> tuple[Any, Any]:
-    return self._loss_fn(labels, logits, weights)
-
-  def _predictions(self, logits: Any) -> dict[str, Any]:
-    """Predictions by PredictionKey."""
-    raise NotImplementedError
-
-  def _metrics(
-    self, predictions: Mapping[str, Any], labels: Any, weights: Any
-  ) -> dict[str, Any]:
-    """Metrics besides the loss, by MetricKey."""
-    raise NotImplementedError
-
-  def _exported(self, predictions: dict[str, Any]) -> dict[str, Any]:
-    return predictions
-
-  def _centered_bias(self) -> Any:
-    # Not of get_variable, whose partitioner would make parts of it.
-    bias = v1.Variable(
-      tf.zeros([self.logits_dimension]), name="centered_bias_weight"
-    )
-    for index in range(self.logits_dimension):
-      v1.summary.scalar(self._key(f"centered_bias/bias_{index}"), bias[index])
-    return bias
-
-  def _train_op(
-    self,
-    loss: Any,
-    train_op_fn: Callable[[Any], Any],
-    bias: Any,
-    logits: Any,
-    labels: Any,
-    weights: Any,
-  ) -> Any:
-    """The step of the model, and the one of the bias besides it."""
-    of_bias = None
-    if bias is not None:
-      with v1.name_scope(None, "centered_bias_step") as name:
-        only_bias = tf.reshape(
-          tf.tile(bias, [tf.shape(logits)[0]]), tf.shape(logits)
-        )
-        # 1.15 takes the mean of both losses.
-        bias_loss = tf.reduce_mean(
-          tf.stack(self._loss(labels, only_bias, weights))
-        )
-        of_bias = v1.train.AdagradOptimizer(0.1).minimize(
-          bias_loss, var_list=[bias], name=name
-        )
-    with v1.name_scope(None, "train_op"):
-      train_op = train_op_fn(loss)
-      return train_op if of_bias is None else tf.group(train_op, of_bias)
-
-
-class _RegressionHead(_SingleHead):
+class _RegressionHead(SingleHead):
   """A head for numbers."""
 
   _default_scope = "regression_head"
@@ -236,7 +38,7 @@ class _RegressionHead(_SingleHead):
     return {}
 
 
-class _BinarySvmHead(_SingleHead):
+class _BinarySvmHead(SingleHead):
   """A head for one of two classes, with a margin."""
 
   _default_scope = "binary_svm_head"
@@ -254,7 +56,7 @@ class _BinarySvmHead(_SingleHead):
     return head_metrics.accuracy(predictions, labels, weights)
 
 
-class _ClassificationHead(_SingleHead):
+class _ClassificationHead(SingleHead):
   """A head with probabilities of classes."""
 
   _problem_type = ProblemType.CLASSIFICATION
@@ -484,11 +286,8 @@ def regression_head(
   return _RegressionHead(
     link_fn or tf.identity,
     label_dimension,
-    _of_columns(tf.math.squared_difference),
-    label_name,
-    weight_column_name,
-    enable_centered_bias,
-    head_name,
+    head_losses.squared,
+    Options(label_name, weight_column_name, enable_centered_bias, head_name),
   )
 
 
@@ -511,13 +310,8 @@ def poisson_regression_head(
   return _RegressionHead(
     tf.exp,
     label_dimension,
-    _of_columns(
-      lambda logits, labels: tf.nn.log_poisson_loss(labels, logits, True)
-    ),
-    label_name,
-    weight_column_name,
-    enable_centered_bias,
-    head_name,
+    head_losses.poisson,
+    Options(label_name, weight_column_name, enable_centered_bias, head_name),
   )
 
 
@@ -553,7 +347,7 @@ def multi_class_head(
     raise ValueError(f"n_classes={n_classes} must be 2 or more.")
   kind: type[_ClassificationHead] = _MultiClassHead
   logits_dimension = n_classes
-  default_loss: LossFn = _softmax_loss
+  default_loss: head_losses.LossFn = head_losses.softmax
   if n_classes == 2:
     for name, value in (
       ("metric_class_ids", metric_class_ids),
@@ -562,17 +356,14 @@ def multi_class_head(
       if value:
         raise ValueError(f"{name}={value} needs 3 classes, or more.")
     kind, logits_dimension = _BinaryLogisticHead, 1
-    default_loss = _of_columns(_sigmoid)
+    default_loss = head_losses.sigmoid
   return kind(
     thresholds,
     metric_class_ids,
     label_keys,
     logits_dimension,
-    _of_users(loss_fn) or default_loss,
-    label_name,
-    weight_column_name,
-    enable_centered_bias,
-    head_name,
+    head_losses.of_users(loss_fn) or default_loss,
+    Options(label_name, weight_column_name, enable_centered_bias, head_name),
   )
 
 
@@ -595,11 +386,8 @@ def binary_svm_head(
   del thresholds
   return _BinarySvmHead(
     1,
-    _hinge_loss,
-    label_name,
-    weight_column_name,
-    enable_centered_bias,
-    head_name,
+    head_losses.hinge,
+    Options(label_name, weight_column_name, enable_centered_bias, head_name),
   )
 
 
@@ -637,12 +425,8 @@ def multi_label_head(
     metric_class_ids,
     None,
     n_classes,
-    _of_users(loss_fn)
-    or (lambda *args: _weighted(_sigmoid(args[1], args[0]), args[2])),
-    label_name,
-    weight_column_name,
-    enable_centered_bias,
-    head_name,
+    head_losses.of_users(loss_fn) or head_losses.sigmoid,
+    Options(label_name, weight_column_name, enable_centered_bias, head_name),
   )
 
 
@@ -661,101 +445,6 @@ def multi_head(
     ValueError: if a head has no name, or the weights are not one for each.
   """
   return _MultiHead(heads, loss_weights)
-
-
-def _logits(logits: Any, logits_input: Any, dimension: int) -> Any:
-  if (logits is None) == (logits_input is None):
-    raise ValueError("Give a head logits or logits_input, and not both.")
-  if logits is None:
-    from compat.contrib import layers
-
-    return layers.linear(logits_input, dimension, scope="logits")
-  logits = tf.convert_to_tensor(logits)
-  logits.shape[-1:].assert_is_compatible_with([dimension])
-  return logits
-
-
-def _weights(features: Mapping[str, Any], name: str | None) -> Any:
-  if not name:
-    return None
-  if name not in features:
-    raise ValueError(
-      f"weight_column_name={name!r} is no feature; there are "
-      f"{', '.join(map(str, features))}."
-    )
-  weights = tf.cast(features[name], tf.float32)
-  return tf.reshape(weights, [-1, 1]) if weights.shape.rank == 1 else weights
-
-
-def _weighted(losses: Any, weights: Any) -> tuple[Any, Any]:
-  """The mean of losses that are weighted, and their weighted mean."""
-  if weights is None:
-    mean = tf.reduce_mean(losses)
-    return mean, mean
-  weighted = v1.losses.compute_weighted_loss(
-    losses, weights, loss_collection=None, reduction="none"
-  )
-  total = tf.reduce_sum(weights * tf.ones_like(losses))
-  return tf.reduce_mean(weighted), tf.reduce_sum(weighted) / total
-
-
-def _of_columns(function: Callable[[Any, Any], Any]) -> LossFn:
-  """A loss of each logit and its label, which may be [batch] of one each."""
-
-  def loss_fn(labels: Any, logits: Any, weights: Any = None) -> tuple[Any, Any]:
-    labels = tf.cast(labels, tf.float32)
-    if labels.shape.rank == 1:
-      labels = tf.expand_dims(labels, 1)
-    logits.shape.assert_is_compatible_with(labels.shape)
-    return _weighted(function(logits, labels), weights)
-
-  return loss_fn
-
-
-def _sigmoid(logits: Any, labels: Any) -> Any:
-  return tf.nn.sigmoid_cross_entropy_with_logits(
-    labels=tf.cast(labels, tf.float32), logits=logits
-  )
-
-
-def _softmax_loss(labels: Any, logits: Any, weights: Any) -> tuple[Any, Any]:
-  if not labels.dtype.is_integer:
-    raise ValueError(
-      f"Labels are {labels.dtype.name}; multi_class_head needs integers, or "
-      "label_keys for names."
-    )
-  is_column = labels.shape.rank == 2
-  losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-    labels=tf.squeeze(labels, [1]) if is_column else labels, logits=logits
-  )
-  return _weighted(tf.expand_dims(losses, 1) if is_column else losses, weights)
-
-
-def _hinge_loss(labels: Any, logits: Any, weights: Any) -> tuple[Any, Any]:
-  losses = v1.losses.hinge_loss(
-    tf.reshape(labels, [-1, 1]), logits, reduction="none", loss_collection=None
-  )
-  return _weighted(losses, weights)
-
-
-def _of_users(function: Callable[..., Any] | None) -> LossFn | None:
-  """A loss_fn of a program, whose one loss is trained on and reported."""
-  if function is None:
-    return None
-  names = inspect.signature(function).parameters
-  for name in ("labels", "logits", "weights"):
-    if name not in names:
-      raise ValueError(
-        f"loss_fn {function} takes {list(names)}; it has to take labels, "
-        "logits and weights."
-      )
-
-  def loss_fn(labels: Any, logits: Any, weights: Any) -> tuple[Any, Any]:
-    given = () if weights is None else (weights,)
-    loss = function(labels, logits, *given)
-    return loss, loss
-
-  return loss_fn
 
 
 def _of_two_classes(logits: Any) -> Any:

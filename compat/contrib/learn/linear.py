@@ -10,17 +10,19 @@ from typing import Any
 
 from compat.contrib import layers
 from compat.contrib.learn import heads
-from compat.contrib.learn.canned import Classifier, Regressor
-from compat.contrib.learn.dnn import (
+from compat.contrib.learn.canned import (
   MIN_SLICE_SIZE,
+  Classifier,
   FeatureEngineeringFn,
   Optimizer,
+  Regressor,
   are_of_contrib,
   features_by_name,
   made,
   partitioner,
 )
 from compat.contrib.learn.estimator import Estimator
+from compat.contrib.learn.head_base import Head
 
 import tensorflow as tf
 
@@ -117,7 +119,7 @@ class LinearEstimator(Estimator):
   def __init__(
     self,
     feature_columns: Sequence[Any],
-    head: heads.Head,
+    head: Head,
     model_dir: str | None = None,
     weight_column_name: str | None = None,
     optimizer: Optimizer = None,
