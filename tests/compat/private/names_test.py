@@ -50,12 +50,15 @@ class TableTest(parameterized.TestCase):
     self.assertEqual(used_names.of_wheel(wheel), names)
 
   def test_names_of_compat(self):
-    used = {}
-    for path, name in used_names.of_compat():
-      used.setdefault(path, set()).add(name)
-    self.assertEqual(used, {path: _of(path) for path in used})
-    users = " ".join(one.used_by for one in probe.read()).split()
-    self.assertEqual({one for one in users if "==" not in one}, set(used))
+    table = {
+      (path, (one.module, one.name))
+      for one in probe.read()
+      for path in one.used_by.split()
+      if "==" not in path
+    }
+    self.assertEmpty(
+      table.symmetric_difference(used_names.of_compat()), "run write_names"
+    )
 
   def test_each_private_attribute_has_an_owner(self):
     lost = [
