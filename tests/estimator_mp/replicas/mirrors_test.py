@@ -4,8 +4,10 @@ import itertools
 import os
 import random
 from typing import Any
+from unittest import mock
 
 import estimator_mp
+from compat.private import graph_edits
 from estimator_mp.lower import mirroring
 from estimator_mp.observe import executed_graph
 from tests import tiers
@@ -195,6 +197,25 @@ class CostTest(absltest.TestCase):
       partitions = program.trace(_BATCH).partition_graphs
       found.append(len(executed_graph.measured_transfers(partitions)))
     self.assertEqual(*found)
+
+  def test_a_graph_is_imported_into_as_often_whatever_variables_there_are(self):
+    """Each import takes longer the larger the graph is."""
+
+    def count(num_layers):
+      def model_fn(features, labels, mode):
+        net = features["x"]
+        for i in range(num_layers):
+          net = parts.layer(net, f"layer_{i}", 4)
+        loss = parts.mean_loss(labels, parts.layer(net, "last", 1))
+        return parts.spec(mode, loss, v1.train.AdamOptimizer(0.1))
+
+      with mock.patch.object(
+        graph_edits, "import_ops", wraps=graph_edits.import_ops
+      ) as imports:
+        programs.Program(model_fn, _config("data:2"), _BATCH)
+      return imports.call_count
+
+    self.assertEqual(count(1), count(5))
 
 
 class ErrorsTest(absltest.TestCase):
