@@ -38,7 +38,7 @@ def rounding(gradient: tf.Tensor) -> tf.Tensor | None:
     known = [x for x in parts if x is not None]
     return tf.add_n(known) if len(known) == len(parts) else None
   terms = op.inputs[0] if op.inputs else None
-  if terms is None or terms.dtype not in _UNIT:
+  if terms is None or terms.dtype not in _UNIT or terms.shape.rank is None:
     return None
   sizes = tf.cast(tf.abs(terms), tf.float64)
   if op.type == "BiasAddGrad":

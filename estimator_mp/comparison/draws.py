@@ -19,7 +19,9 @@ def checksums(ops: Iterable[tf.Operation]) -> dict[str, tf.Tensor]:
   return {
     op.name: _checksum(op.outputs[0])
     for op in ops
-    if random_ops.may_differ(op.node_def) and op.graph.is_fetchable(op)
+    if random_ops.may_differ(op.node_def)
+    and op.outputs[0].dtype not in (tf.resource, tf.variant)  # As of queues.
+    and op.graph.is_fetchable(op)
   }
 
 
@@ -49,9 +51,11 @@ def other_draws(
 
 
 def _checksum(tensor: tf.Tensor) -> tf.Tensor:
-  """Returns the sum of a tensor's bits, which no order of a sum changes."""
+  """Returns a sum over a tensor's bits, which no order of adding changes."""
   if tensor.dtype.is_floating:
     tensor = tf.bitcast(tensor, _INTEGERS[tensor.dtype.size])
   if tensor.dtype == tf.string:
     tensor = tf.strings.to_hash_bucket_fast(tensor, 2**31 - 1)
-  return tf.reduce_sum(tf.cast(tensor, tf.int64))
+  bits = tf.reshape(tf.cast(tensor, tf.int64), [-1])
+  # A shuffle has the same entries, in other places.
+  return tf.reduce_sum(bits * tf.range(1, tf.size(bits, tf.int64) + 1))

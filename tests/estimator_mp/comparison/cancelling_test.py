@@ -44,6 +44,9 @@ class CancellingTest(graph_case.GraphCase):
     x, kernel = v1.placeholder(tf.float32, [4, 3]), tf.ones([3, 2])
     (gradient,) = tf.gradients(tf.matmul(x, kernel), [kernel])
     self.assertIsNone(cancelling.rounding(gradient))
+    x, bias = v1.placeholder(tf.float32), tf.ones([2])  # Of any rank.
+    (gradient,) = tf.gradients(tf.nn.bias_add(x, bias), [bias])
+    self.assertIsNone(cancelling.rounding(gradient))
 
 
 if __name__ == "__main__":
