@@ -54,9 +54,22 @@ def _batch_size(
     sizes += [] if value is None else np.ravel(value)[:1].tolist()
     sizes += [] if shape is None else shape[:1]
   for size in dict.fromkeys(sizes):
-    if isinstance(size, int) and size > 1 and not replan(size, ()).is_stopped:
+    if not isinstance(size, int) or size < 2:
+      continue
+    tried = _tried(replan, size, ())
+    if tried is not None and not tried.is_stopped:
       return size
   return None
+
+
+def _tried(
+  replan: Replan, size: int | None, ops: Collection[tf.Operation]
+) -> PlannedBatch | None:
+  """Returns a plan with options; None if the model contradicts them."""
+  try:
+    return replan(size, ops)
+  except (ArithmeticError, IndexError, ValueError):
+    return None
 
 
 def _per_example(batch: PlannedBatch, replan: Replan) -> list[tf.Operation]:
@@ -70,7 +83,10 @@ def _per_example(batch: PlannedBatch, replan: Replan) -> list[tf.Operation]:
     if not can_be_said or _has_rows_of_its_own(op, batch):
       return []
     ops.append(op)
-    batch = replan(None, ops)
+    tried = _tried(replan, None, ops)
+    if tried is None:
+      return []
+    batch = tried
   return ops
 
 

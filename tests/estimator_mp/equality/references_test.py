@@ -533,6 +533,19 @@ class OnOneDeviceTest(parameterized.TestCase):
     _assert_equal(self, run, plain)
     _assert_equal(self, run, _train(model_fn, None, data=_strokes_data))
 
+  def test_a_model_that_contradicts_what_is_tried_trains(self):
+    def model_fn(features, labels, mode):
+      count = tf.range(tf.shape(features)[0]) * tf.constant([3] * _BATCH)
+      net = tf.reshape(features, [4, -1, 3]) + tf.zeros([1 + count[0]])
+      net = _dense(tf.reshape(net, [-1, 3]), 64, "dense", 1)
+      loss = tf.reduce_mean(tf.square(net)) + tf.reduce_mean(labels)
+      return _spec(mode, tf.fill([_BATCH, 1], loss), labels)
+
+    with self.assertLogs("tensorflow", logging.WARNING) as logs:
+      run = _train(model_fn, "data", data=_strokes_data)
+    _assert_equal(self, run, _train(model_fn, None, data=_strokes_data))
+    self.assertRegex(str(logs.output), "slices of the batch share .* Reshape")
+
   def test_a_batch_of_another_size_is_an_error_of_its_step(self):
     def data():
       batches = _strokes_data()
