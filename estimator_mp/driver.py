@@ -147,7 +147,7 @@ class Driver:
       ValueError: If the batch cannot have that size.
     """
     size, axes = self._config.static_batch_size, self._config.batch_axis
-    if size is not None and self._is_training and self._is_cut:
+    if size is not None and self._is_training:
       arguments = static_batch.with_size(arguments, size, axes)
     names = [x for x in ("features", "labels") if x in arguments]
     batch = {name: arguments[name] for name in names}

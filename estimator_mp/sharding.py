@@ -214,7 +214,7 @@ def _with_hooks(
     )
     # After those that initialize iterators or set them to a position.
     spec = spec._replace(training_hooks=(*spec.training_hooks, hook))
-  if sharder.has_slices:
+  if sharder.has_slices or config.static_batch_size is not None:
     spec = step_errors.with_explained_steps(spec)
   spec = export.with_deviceless_export(spec)
   if config.verify_placement:

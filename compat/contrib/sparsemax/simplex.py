@@ -20,10 +20,18 @@ def sparsemax(logits: Any, name: str | None = None) -> tf.Tensor:
   Returns:
     Probabilities [batch, classes]; a row is nan where the logits have nan, inf,
     or nothing but -inf.
+
+  Raises:
+    ValueError: if the logits are no matrix of floats.
   """
   with tf.compat.v1.name_scope(name, "sparsemax", [logits]):
     logits = tf.convert_to_tensor(logits, name="logits")
     dtype = logits.dtype
+    if not dtype.is_floating or logits.shape.rank not in (None, 2):
+      raise ValueError(
+        f"logits are of {dtype.name} and have the shape {logits.shape}; give "
+        "floats of the shape [batch, classes]."
+      )
     largest, _ = tf.math.top_k(logits, tf.shape(logits)[1])
     sums = tf.cumsum(largest, axis=1)
     count = tf.cast(tf.range(1, tf.shape(logits)[1] + 1), dtype)

@@ -21,6 +21,7 @@ from tensorflow.contrib import (  # noqa: E402
   opt,
   rnn,
   seq2seq,
+  sparsemax,
   training,
 )
 
@@ -163,6 +164,12 @@ _VALUE_ERRORS = {
   ),
   "num_oov_buckets.*got -1": lambda: lookup.index_table_from_tensor(
     ["a"], num_oov_buckets=-1
+  ),
+  r"float32 and have the shape \(3,\); .* \[batch, classes\]": lambda: (
+    sparsemax.sparsemax(_zeros(3))
+  ),
+  r"int32 and have the shape \(2, 3\); give floats": lambda: (
+    sparsemax.sparsemax(tf.zeros([2, 3], tf.int32))
   ),
   # Solutions of differential equations, and losses of kernels.
   "method='rk45' must be 'dopri5'": lambda: integrate.odeint(

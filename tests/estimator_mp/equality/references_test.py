@@ -546,7 +546,8 @@ class OnOneDeviceTest(parameterized.TestCase):
     _assert_equal(self, run, _train(model_fn, None, data=_strokes_data))
     self.assertRegex(str(logs.output), "slices of the batch share .* Reshape")
 
-  def test_a_batch_of_another_size_is_an_error_of_its_step(self):
+  @parameterized.parameters("data", "stage")
+  def test_a_batch_of_another_size_is_an_error_of_its_step(self, kind):
     def data():
       batches = _strokes_data()
       return batches.take(1).concatenate(
@@ -557,7 +558,7 @@ class OnOneDeviceTest(parameterized.TestCase):
       tf.errors.InvalidArgumentError,
       r"^static_batch_size=8, but (features|labels) has 6 example\(s\); let ",
     ):
-      _train(strokes_of_three, "data", data=data, static_batch_size=8)
+      _train(strokes_of_three, kind, data=data, static_batch_size=8)
 
 
 class OfTpuTest(parameterized.TestCase):
